@@ -1,0 +1,5 @@
+"""``python -m downside`` is the same as ``downside``."""
+
+from downside.cli import main
+
+main()

@@ -1,0 +1,127 @@
+"""The command line: the only place that prints.
+
+Nothing heavy is imported before a command needs it, so that ``--help`` answers at once.
+"""
+
+import os
+import shutil
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from downside.experiments.catalogue import EXPERIMENTS, Scale
+
+if TYPE_CHECKING:
+    from downside.experiments.base import Claim
+
+app = typer.Typer(
+    name="downside",
+    help="Reinforcement learning under a bound on downside risk.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+console = Console()
+COLOURS = {
+    "holds": "green",
+    "holds with a correction": "yellow",
+    "fails": "red",
+    "not reached at this scale": "magenta",
+}
+
+
+def main() -> None:
+    """Run the command line; bad input ends with one sentence and exit code 2."""
+    try:
+        app()
+    except ValueError as error:
+        Console(stderr=True).print(f"[red]error:[/] {error}", highlight=False)
+        sys.exit(2)
+
+
+@app.command("reproduce")
+def reproduce_command(
+    experiment: Annotated[
+        str, typer.Argument(help=f"all, or one of: {', '.join(EXPERIMENTS)}.")
+    ] = "all",
+    scale: Annotated[
+        Scale, typer.Option(help="How much to compute: seconds, minutes, or all of it.")
+    ] = "default",
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for figures and verdicts.")] = Path("results"),
+) -> None:
+    """Reproduce the paper: run, judge each claim, draw the figures."""
+    names = list(EXPERIMENTS) if experiment == "all" else [experiment]
+    unknown = [name for name in names if name not in EXPERIMENTS]
+    if unknown:
+        choices = ", ".join(["all", *EXPERIMENTS])
+        raise ValueError(f"there is no experiment {unknown[0]!r}; choose one of {choices}")
+    _use_all_cores()
+    from downside.experiments.base import reproduce
+    from downside.report.figures import draw
+
+    command = f"downside reproduce {experiment} --scale {scale} --seed {seed}"
+    for name in names:
+        with console.status(f"{name}: computing"):
+            claims = reproduce(name, out / name, scale=scale, seed=seed, command=command)
+        with console.status(f"{name}: drawing"):
+            figures = draw(name, out / name)
+        _print_claims(name, claims)
+        for path in [out / name / "claims.json", *figures]:
+            console.print(f"  {path}", highlight=False, soft_wrap=True)
+
+
+@app.command("list")
+def list_command() -> None:
+    """List the experiments of the paper that can be reproduced."""
+    table = Table("experiment", "what it shows", box=None, header_style="bold")
+    for name, what in EXPERIMENTS.items():
+        table.add_row(name, what)
+    console.print(table)
+    console.print("\nrun one with: downside reproduce NAME")
+
+
+@app.command("doctor")
+def doctor_command() -> None:
+    """Show what a report of a problem should contain: versions, devices, float width, disk."""
+    _use_all_cores()
+    import jax
+    import jax.numpy as jnp
+
+    table = Table(box=None, show_header=False)
+    table.add_row("python", sys.version.split()[0])
+    for package in ("downside", "jax", "jaxlib", "numpy", "scipy", "gymnasium"):
+        table.add_row(package, version(package))
+    devices = jax.devices()
+    table.add_row("devices", f"{len(devices)} x {devices[0].platform} ({os.cpu_count()} cores)")
+    table.add_row("float width", f"{jnp.finfo(jnp.zeros(()).dtype).bits} bits")
+    table.add_row("free disk", f"{shutil.disk_usage(Path.cwd()).free / 1e9:.1f} GB here")
+    table.add_row(
+        "a sum on the devices", "works" if float(jnp.arange(4.0).sum()) == 6.0 else "wrong"
+    )
+    console.print(table)
+
+
+def _use_all_cores() -> None:
+    """One JAX device per core; must be said before JAX starts."""
+    import jax
+
+    jax.config.update("jax_num_cpu_devices", os.cpu_count() or 1)
+
+
+def _print_claims(name: str, claims: "list[Claim]") -> None:
+    table = Table("claim", "the paper says", "measured", "verdict", title=EXPERIMENTS[name])
+    for claim in claims:
+        verdict = f"[{COLOURS[claim.verdict]}]{claim.verdict}[/]"
+        measured = f"{claim.measured:.3g}"
+        if claim.low is not None:
+            measured += f"\n[{claim.low:.3g}, {claim.high:.3g}]"
+        table.add_row(claim.id, claim.paper, measured, verdict, end_section=True)
+    console.print(table)
+    for claim in claims:
+        console.print(f"[bold]{claim.id}[/]  {claim.note}", highlight=False)

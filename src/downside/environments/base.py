@@ -1,0 +1,160 @@
+"""The contract of an environment: pure functions of state, action and noise."""
+
+from abc import ABC, abstractmethod
+from sys import float_info
+from typing import Any, Generic, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import Space
+from jaxtyping import Array, Bool, Float, Int
+
+from downside.arrays import is_traced
+from downside.records import record
+
+State = TypeVar("State")
+
+Real = float | Array
+"""A parameter: a number, or a JAX array to vmap over."""
+
+
+@record
+class Noise:
+    """The randomness of one step, drawn before it: uniform on [0, 1) and standard normal."""
+
+    uniform: Float[Array, "..."]
+    normal: Float[Array, "..."]
+
+
+@record
+class Transition(Generic[State]):
+    """One step of an episode: what was seen and done, and what came of it.
+
+    ``discount`` is 0 after a termination and the environment's discount otherwise, also at a
+    truncation, so nothing downstream branches on the end of an episode. ``time`` counts the
+    steps of the episode before this one. ``mean_reward`` is r(s, a) where it is known exactly.
+    """
+
+    obs: Array
+    action: Array
+    reward: Float[Array, ""]
+    mean_reward: Float[Array, ""] | None
+    next_obs: Array
+    next_state: State
+    discount: Float[Array, ""]
+    terminated: Bool[Array, ""]
+    truncated: Bool[Array, ""]
+    time: Int[Array, ""]
+
+
+class Environment(ABC, Generic[State]):
+    """A Markov decision process, written for one copy and one step.
+
+    The numbers of an environment are leaves of a pytree, so one environment can be vmapped
+    over its parameters. All randomness comes from outside, as `draw` gives it, so two policies
+    can be compared on the same noise. ``reset`` and ``transition`` read different entries of the
+    noise: the draw of the last step of an episode can also start the next one.
+    Nothing resets itself: that is the business of the loop.
+    """
+
+    discount: Real
+    horizon: int | None
+    """Length of the problem itself (its end is a termination), or None."""
+
+    @property
+    @abstractmethod
+    def observation_space(self) -> Space[Any]:
+        """What is observed, as a Gymnasium space."""
+
+    @property
+    @abstractmethod
+    def action_space(self) -> Space[Any]:
+        """What can be done, as a Gymnasium space."""
+
+    @abstractmethod
+    def draw(self, key: Array, shape: tuple[int, ...] = ()) -> Any:
+        """Draw the noise of one step, or of ``shape`` steps in bulk (leading axes)."""
+
+    @abstractmethod
+    def reset(self, noise: Any) -> tuple[State, Array]:
+        """Start an episode: the first state and its observation."""
+
+    @abstractmethod
+    def transition(self, state: State, action: Array, noise: Any) -> Transition[State]:
+        """Make one step: a pure function, with no key inside."""
+
+    @abstractmethod
+    def mean_reward(self, state: State, action: Array) -> Float[Array, ""] | None:
+        """r(s, a) = E[R | s, a], or None where it is not known in closed form."""
+
+    @abstractmethod
+    def render(self, state: State) -> str:
+        """Describe a state in a line that a person can read."""
+
+    def action_mask(self, state: State) -> Bool[Array, " actions"] | None:
+        """Which discrete actions are allowed in ``state``; None where all are."""
+        return None
+
+    def step(self, key: Array, state: State, action: Array) -> Transition[State]:
+        """Draw the noise of one step and make it."""
+        return self.transition(state, action, self.draw(key))
+
+
+def draw_noise(key: Array, shape: tuple[int, ...], n_uniform: int, n_normal: int) -> Noise:
+    """Draw what an environment asks for in one go: ``shape + (n,)`` numbers of each kind.
+
+    >>> draw_noise(jax.random.key(1), (50,), n_uniform=2, n_normal=0).uniform.shape
+    (50, 2)
+    """
+    uniform_key, normal_key = jax.random.split(key)
+    return Noise(
+        uniform=jax.random.uniform(uniform_key, (*shape, n_uniform)),
+        normal=jax.random.normal(normal_key, (*shape, n_normal)),
+    )
+
+
+def cut_discount(discount: Real, terminated: Bool[Array, ""]) -> Float[Array, ""]:
+    """The discount that a transition carries: 0 after a termination."""
+    return jnp.where(terminated, 0.0, discount)
+
+
+def check_range(name: str, value: Any, low: float, high: float, needed: str) -> None:
+    """Refuse numbers outside [low, high]; what is not known yet (traced) is let through."""
+    if is_traced(value):
+        return
+    numbers = np.asarray(value, float)
+    if not np.all((numbers >= low) & (numbers <= high)):  # NaN fails both
+        raise ValueError(f"{name} is {value}; {needed}")
+
+
+def check_probability(name: str, value: Any) -> None:
+    """Refuse what is not a probability."""
+    check_range(name, value, 0.0, 1.0, "a probability lies in [0, 1]")
+
+
+def check_positive(name: str, value: Any) -> None:
+    """Refuse numbers that are not finite and above 0."""
+    check_range(name, value, float_info.min, float_info.max, "it must be finite and above 0")
+
+
+def check_not_negative(name: str, value: Any) -> None:
+    """Refuse numbers that are not finite, and those below 0."""
+    check_range(name, value, 0.0, float_info.max, "it must be finite and not below 0")
+
+
+def check_finite(name: str, value: Any) -> None:
+    """Refuse infinities and NaN."""
+    check_range(name, value, -float_info.max, float_info.max, "it must be finite")
+
+
+def check_count(name: str, value: Any, least: int) -> None:
+    """Refuse sizes that are not whole numbers of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} is {value!r}; it must be a whole number, at least {least}")
+
+
+def check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    """Refuse a name that is not one of ``allowed``."""
+    if value not in allowed:
+        raise ValueError(f"{name} is {value!r}; choose one of {', '.join(map(repr, allowed))}")

@@ -1,0 +1,261 @@
+"""Any finite Markov decision process, given by its tables."""
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import gymnasium
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import spaces
+from jaxtyping import Array, Float, Int
+
+from downside.environments.base import (
+    Environment,
+    Noise,
+    Real,
+    Transition,
+    check_count,
+    check_not_negative,
+    check_probability,
+    cut_discount,
+    draw_noise,
+)
+from downside.records import record, static
+
+_ROUNDING = 1e-9
+
+
+@record
+class TabularState:
+    """The index of the state and the steps that are done."""
+
+    index: Int[Array, ""]
+    time: Int[Array, ""]
+
+
+@final
+@record
+class Tabular(Environment[TabularState]):
+    """A finite MDP: each state and action lead to one of K outcomes.
+
+    An outcome has a probability, a next state, a reward, and may end the episode.
+
+    - ``transitions`` (S, A, K): the probabilities. With K = S and no ``next_states`` outcome k is
+      state k: the usual transition table.
+    - ``rewards``: (S, A, K) or anything that broadcasts to it, such as (S, A, 1).
+    - ``next_states`` (S, A, K): where outcome k leads, where several outcomes share a state.
+    - ``terminal``: the states whose entry ends the episode.
+    - ``ends`` (S, A, K): the outcomes that end the episode, whatever state they lead to.
+    - ``reward_std``: standard deviation of normal noise on the rewards; broadcasts too.
+    - ``start`` (S,): distribution of the first state; state 0 if not given.
+    - ``horizon``: the problem itself ends after so many steps.
+
+    >>> stay_or_leave = Tabular(
+    ...     transitions=[[[1.0, 0.0], [0.25, 0.75]], [[0.0, 1.0], [0.0, 1.0]]],
+    ...     rewards=[[[1.0], [2.0]], [[0.0], [0.0]]],
+    ...     terminal=[1],
+    ...     discount=0.9,
+    ... )
+    >>> stay_or_leave.n_states, stay_or_leave.n_actions, stay_or_leave.ends[0, 1].tolist()
+    (2, 2, [False, True])
+    """
+
+    transitions: Any
+    rewards: Any
+    next_states: Any = None
+    terminal: Sequence[int] = static(default=())
+    ends: Any = None
+    reward_std: Any = 0.0
+    start: Any = None
+    discount: Real = 1.0
+    horizon: int | None = static(default=None)
+
+    def __post_init__(self) -> None:
+        transitions = np.asarray(self.transitions, float)
+        if transitions.ndim != 3:
+            raise ValueError(
+                f"transitions has the shape {transitions.shape}; it must be (states, actions, "
+                "outcomes), with as many outcomes as states unless next_states is given"
+            )
+        n_states, _, n_outcomes = shape = transitions.shape
+        check_probability("transitions", transitions)
+        _check_sums("transitions", transitions, "(states, actions)")
+        if self.next_states is None:
+            if n_outcomes != n_states:
+                raise ValueError(
+                    f"transitions has {n_outcomes} outcomes for {n_states} states; "
+                    "give next_states to say where each outcome leads"
+                )
+            next_states = np.broadcast_to(np.arange(n_states), shape)
+        else:
+            next_states = _broadcast("next_states", self.next_states, shape, int)
+            _check_states("next_states", next_states, n_states)
+        terminal = np.asarray(tuple(self.terminal), int)
+        _check_states("terminal", terminal, n_states)
+        ends = np.zeros(shape, bool) if self.ends is None else self.ends
+        start = np.eye(n_states)[0] if self.start is None else np.asarray(self.start, float)
+        if start.shape != (n_states,):
+            raise ValueError(f"start has the shape {start.shape}; it must be ({n_states},)")
+        check_probability("start", start)
+        _check_sums("start", start, "states")
+        rewards = _broadcast("rewards", self.rewards, shape, float)
+        if not np.all(np.isfinite(rewards[transitions > 0])):
+            raise ValueError("rewards has entries that are not finite; every reward must be")
+        reward_std = _broadcast("reward_std", self.reward_std, shape, float)
+        check_not_negative("reward_std", reward_std)
+        check_probability("discount", self.discount)
+        if self.horizon is not None:
+            check_count("horizon", self.horizon, least=1)
+        for name, value in (
+            ("transitions", transitions),
+            ("rewards", rewards),
+            ("next_states", next_states),
+            ("terminal", tuple(int(state) for state in terminal)),
+            ("ends", _broadcast("ends", ends, shape, bool) | np.isin(next_states, terminal)),
+            ("reward_std", reward_std),
+            ("start", start),
+        ):
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def from_gymnasium(
+        cls,
+        env: str | gymnasium.Env[Any, Any],
+        *,
+        discount: Real = 1.0,
+        horizon: int | None = None,
+        **kwargs: Any,
+    ) -> "Tabular":
+        """Read a Gymnasium environment that publishes its model as a table ``P``.
+
+        ``P[s][a]`` is a list of (probability, next state, reward, ends): one next state may stand
+        there with several rewards, and may end the episode from one entry and not from another.
+        The time limit of `gymnasium.make` is a truncation, not part of the problem: it is left
+        out unless ``horizon`` is given.
+
+        >>> lake = Tabular.from_gymnasium("FrozenLake-v1", discount=0.95, is_slippery=True)
+        >>> lake.transitions.shape
+        (16, 4, 3)
+        """
+        made = gymnasium.make(env, **kwargs) if isinstance(env, str) else env
+        model: Any = getattr(made.unwrapped, "P", None)
+        if model is None:
+            raise ValueError(
+                f"{env} has no table P; FrozenLake, CliffWalking and Taxi have one, "
+                "for other environments build Tabular from arrays"
+            )
+        n_states, n_actions = len(model), len(model[0])
+        width = max(len(model[s][a]) for s in range(n_states) for a in range(n_actions))
+        table = np.zeros((n_states, n_actions, width, 4))
+        for s in range(n_states):
+            for a in range(n_actions):
+                outcomes = model[s][a]
+                table[s, a, : len(outcomes)] = outcomes
+                table[s, a, len(outcomes) :, 1] = s  # impossible outcomes lead nowhere
+        return cls(
+            transitions=table[..., 0],
+            rewards=table[..., 2],
+            next_states=table[..., 1].astype(int),
+            ends=table[..., 3] > 0,
+            start=getattr(made.unwrapped, "initial_state_distrib", None),
+            discount=discount,
+            horizon=horizon,
+        )
+
+    @property
+    def n_states(self) -> int:
+        """The number of states."""
+        return self.transitions.shape[0]
+
+    @property
+    def n_actions(self) -> int:
+        """The number of actions."""
+        return self.transitions.shape[1]
+
+    @property
+    def observation_space(self) -> spaces.Discrete[Any]:
+        """The index of the state."""
+        return spaces.Discrete(self.n_states)
+
+    @property
+    def action_space(self) -> spaces.Discrete[Any]:
+        """The index of the action."""
+        return spaces.Discrete(self.n_actions)
+
+    def draw(self, key: Array, shape: tuple[int, ...] = ()) -> Noise:
+        """Uniform numbers for the outcome and for the first state, a normal one for the reward."""
+        return draw_noise(key, shape, n_uniform=2, n_normal=1)
+
+    def reset(self, noise: Noise) -> tuple[TabularState, Array]:
+        """Draw the first state."""
+        index = _sample_index(jnp.asarray(self.start, noise.uniform.dtype), noise.uniform[1])
+        return TabularState(index, jnp.asarray(0)), index
+
+    def mean_reward(self, state: TabularState, action: Array) -> Float[Array, ""]:
+        """Average of the outcomes' rewards."""
+        at = state.index, jnp.asarray(action)
+        return jnp.sum(jnp.asarray(self.transitions)[at] * jnp.asarray(self.rewards)[at])
+
+    def transition(
+        self, state: TabularState, action: Array, noise: Noise
+    ) -> Transition[TabularState]:
+        """Draw one outcome and its reward."""
+        action = jnp.asarray(action)
+        at = state.index, action
+        probabilities = jnp.asarray(self.transitions, noise.uniform.dtype)[at]
+        outcome = (*at, _sample_index(probabilities, noise.uniform[0]))
+        index = jnp.asarray(self.next_states, state.index.dtype)[outcome]
+        noise_size = jnp.asarray(self.reward_std, noise.normal.dtype)[outcome]
+        terminated = jnp.asarray(self.ends)[outcome]
+        if self.horizon is not None:
+            terminated = terminated | (state.time + 1 >= self.horizon)
+        return Transition(
+            obs=state.index,
+            action=action,
+            reward=jnp.asarray(self.rewards)[outcome] + noise_size * noise.normal[0],
+            mean_reward=self.mean_reward(state, action),
+            next_obs=index,
+            next_state=TabularState(index, state.time + 1),
+            discount=cut_discount(self.discount, terminated),
+            terminated=terminated,
+            truncated=jnp.asarray(False),
+            time=state.time,
+        )
+
+    def render(self, state: TabularState) -> str:
+        """The index of the state."""
+        return f"step {int(np.asarray(state.time))}  state {int(np.asarray(state.index))}"
+
+
+def _sample_index(probabilities: Float[Array, " n"], uniform: Float[Array, ""]) -> Int[Array, ""]:
+    """Invert the distribution function; an index of probability 0 is never drawn."""
+    cumulative = jnp.cumsum(probabilities)
+    total = cumulative[-1]
+    level = jnp.minimum(uniform * total, jnp.nextafter(total, jnp.zeros_like(total)))
+    return jnp.sum(level >= cumulative)
+
+
+def _broadcast(name: str, value: Any, shape: tuple[int, ...], dtype: type) -> np.ndarray:
+    table = np.asarray(value)
+    try:
+        return np.array(np.broadcast_to(table, shape), dtype)
+    except ValueError:
+        raise ValueError(
+            f"{name} has the shape {table.shape}; with these transitions it must broadcast "
+            f"to (states, actions, outcomes) = {shape}"
+        ) from None
+
+
+def _check_sums(name: str, table: np.ndarray, axes: str) -> None:
+    off = np.abs(table.sum(-1) - 1.0)
+    if np.max(off, initial=0.0) > _ROUNDING:
+        worst = np.unravel_index(np.argmax(off), off.shape)
+        where = f" at {axes} = {tuple(int(i) for i in worst)}" if worst else ""
+        raise ValueError(f"{name} sums to {table.sum(-1)[worst]}{where}; probabilities sum to 1")
+
+
+def _check_states(name: str, states: np.ndarray, n_states: int) -> None:
+    needed = f"a state is a number from 0 to {n_states - 1}"
+    outside = states[(states < 0) | (states >= n_states)]
+    if outside.size:
+        raise ValueError(f"{name} has the entry {outside[0]}; {needed}")

@@ -1,0 +1,9 @@
+"""Which experiments there are; light enough for the command line's help."""
+
+from typing import Literal
+
+Scale = Literal["smoke", "default", "full"]
+
+EXPERIMENTS = {
+    "landscape": "Figs. 1 and 2: the tree and its landscape of mean and risk; claims 1 to 5",
+}

@@ -1,0 +1,1 @@
+"""Pictures and pages made from saved results; nothing is computed here."""

@@ -1,0 +1,135 @@
+"""The paper's figures, drawn from saved results and written as PNG, SVG and PDF."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from downside.experiments.base import Results, load_results
+
+STYLE: Any = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "svg.hashsalt": "downside",  # the same bytes each time
+    "svg.fonttype": "none",
+}
+
+
+def draw(experiment: str, folder: Path) -> list[Path]:
+    """Draw every figure of an experiment into its folder; returns the files."""
+    results = load_results(folder)
+    return [
+        path
+        for name, figure in FIGURES[experiment].items()
+        for path in save(figure(results), folder / name)
+    ]
+
+
+def save(figure: Figure, stem: Path) -> list[Path]:
+    """Write a figure as PNG, SVG and PDF, without dates, so that equal results give equal files."""
+    paths = [stem.with_suffix(f".{kind}") for kind in ("png", "svg", "pdf")]
+    undated = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    for path in paths:
+        figure.savefig(path, dpi=200, bbox_inches="tight", metadata=undated[path.suffix])
+    return paths
+
+
+def tree(results: Results) -> Figure:
+    """Fig. 1: two choices, each worth +1 or -1."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(8.4, 2.8))
+        axes = figure.subplots()
+        nodes = {
+            r"$s_0$": (0.0, 0.0),
+            r"$s_\rightarrow$": (2.6, 0.0),
+            r"$s_\leftarrow$": (-2.6, 0.0),
+            r"$s_{\rightarrow\uparrow}$": (5.2, 1.0),
+            r"$s_{\rightarrow\downarrow}$": (5.2, -1.0),
+            r"$s_{\leftarrow\uparrow}$": (-5.2, 1.0),
+            r"$s_{\leftarrow\downarrow}$": (-5.2, -1.0),
+        }
+        places = np.array(list(nodes.values()))
+        axes.scatter(*places.T, s=900, facecolor="0.93", edgecolor="0.25", zorder=2)
+        for text, place in nodes.items():
+            axes.text(*place, text, ha="center", va="center")
+        edges = [(0, 1, 1), (0, 2, 1), (1, 3, 2), (1, 4, 2), (2, 5, 2), (2, 6, 2)]
+        for start, end, choice in edges:
+            good = end in (1, 3, 5)
+            probability = rf"\theta_{choice}" if good else rf"1-\theta_{choice}"
+            _edge(axes, places[start], places[end], f"${probability}$:  $r = {1 if good else -1}$")
+        axes.set(xlim=(-5.8, 5.8), ylim=(-1.6, 1.6), aspect="equal")
+        axes.axis("off")
+        return figure
+
+
+def _edge(axes: Axes, start: np.ndarray, end: np.ndarray, text: str) -> None:
+    """An arrow with its label along it, above a rising or level arrow and below a falling one."""
+    arrow = {"arrowstyle": "-|>", "shrinkA": 17, "shrinkB": 17, "color": "0.25"}
+    axes.annotate("", (end[0], end[1]), (start[0], start[1]), arrowprops=arrow)
+    run, rise = end - start
+    above = rise >= 0
+    x, y = (start + end) / 2
+    axes.text(
+        x,
+        y + (0.1 if above else -0.1),
+        text,
+        rotation=float(np.degrees(np.arctan(rise / run))),
+        rotation_mode="anchor",
+        transform_rotates_text=True,
+        ha="center",
+        va="bottom" if above else "top",
+        fontsize=8,
+    )
+
+
+def landscape(results: Results) -> Figure:
+    """Fig. 2: moments of the return over (theta1, theta2), with their optima marked."""
+    panels = {
+        "variance": (r"(a)  $\mathbb{V}[G]$", -1.0, "minima"),
+        "mean_variance": (r"(b)  $\mathbb{E}[G] - \mathbb{V}[G]$", 1.0, "local maxima"),
+        "lpm": (r"(c)  $\mathbb{M}_-[G \mid 0]$", -1.0, "minima"),
+        "mean_lpm": (r"(d)  $\mathbb{E}[G] - \mathbb{M}_-[G \mid 0]$", 1.0, "maximum"),
+    }
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(11.0, 3.1), layout="constrained")
+        for axes, (name, (title, sign, what)) in zip(
+            figure.subplots(1, 4, sharey=True), panels.items(), strict=True
+        ):
+            values = sign * results[f"panel_{name}"]
+            grid = np.linspace(0.0, 1.0, len(values))
+            # theta1 runs along the first axis of the results and to the right in the picture
+            surface = axes.imshow(
+                values.T, origin="lower", extent=(0.0, 1.0, 0.0, 1.0), cmap="viridis"
+            )
+            axes.contour(grid, grid, values.T, levels=9, colors="white", linewidths=0.4, alpha=0.6)
+            optima = grid[results[f"optima_{name}"]]
+            _mark(axes, optima, what)
+            axes.set(title=title, xlabel=r"$\theta_1$", aspect="equal", xticks=[0, 0.5, 1])
+            axes.set_yticks([0, 0.5, 1])
+            figure.colorbar(surface, ax=axes, shrink=0.8)
+            axes.legend(loc="lower center", bbox_to_anchor=(0.5, -0.42), frameon=False)
+        figure.axes[0].set_ylabel(r"$\theta_2$")
+        return figure
+
+
+def _mark(axes: Axes, optima: np.ndarray, what: str) -> None:
+    """Dots for single optima; a band where a whole edge is optimal."""
+    along_edges = len(optima) > 4
+    axes.scatter(
+        *optima.T,
+        s=14 if along_edges else 40,
+        color="tab:red" if along_edges else "white",
+        edgecolor="none" if along_edges else "black",
+        clip_on=False,
+        zorder=3,
+        label=f"{what}: both edges" if along_edges else what,
+    )
+
+
+FIGURES: dict[str, dict[str, Callable[[Results], Figure]]] = {
+    "landscape": {"fig1_tree": tree, "fig2_landscape": landscape},
+}

@@ -1,0 +1,155 @@
+"""What every environment promises. A new environment is one line in ENVIRONMENTS."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from downside.environments import Bandit, Consumption, Portfolio, Tree
+from random_mdps import random_mdp
+
+ENVIRONMENTS = {
+    "tree": Tree(discount=0.9),
+    "bandit": Bandit(std_b=3.0),
+    "portfolio": Portfolio(default_probability=0.3, horizon=7),
+    "portfolio, purchase": Portfolio(accrual="purchase", maturity=2, horizon=7),
+    "portfolio, maturity": Portfolio(accrual="maturity", max_order=4, horizon=7),
+    "consumption": Consumption(default_probability=0.05, horizon=9),
+    "consumption, capital": Consumption(target="capital", horizon=9, initial_wealth=2.0),
+    "tabular": random_mdp(np.random.default_rng(2), horizon=6, discount=0.8, reward_std=0.5),
+}
+
+
+@pytest.fixture(params=ENVIRONMENTS, name="env")
+def every_environment(request):
+    return ENVIRONMENTS[request.param]
+
+
+def random_action(env, key):
+    if isinstance(env.action_space, spaces.Discrete):
+        return jax.random.randint(key, (), 0, int(env.action_space.n))
+    return jax.random.uniform(key, env.action_space.shape)
+
+
+@jax.jit
+def take_step(env, key, state):
+    action_key, noise_key = jax.random.split(key)
+    return env.step(noise_key, state, random_action(env, action_key))
+
+
+def walk(env, key):
+    """Eight random steps in a row, through ends and all."""
+    reset_key, *keys = jax.random.split(key, 9)
+    state, _ = env.reset(env.draw(reset_key))
+    steps = []
+    for step_key in keys:
+        steps.append(take_step(env, step_key, state))
+        state = steps[-1].next_state
+    return steps
+
+
+def test_observations_lie_in_the_space(env):
+    for step in walk(env, jax.random.key(1)):
+        for obs in (step.obs, step.next_obs):
+            value = np.asarray(obs)
+            assert env.observation_space.contains(
+                int(value) if value.ndim == 0 else value.astype(np.float32)
+            )
+        if step.terminated:
+            break
+
+
+def test_each_step_continues_the_one_before(env):
+    steps = walk(env, jax.random.key(2))
+    for time, (step, following) in enumerate(itertools.pairwise(steps)):
+        assert int(step.time) == time
+        assert np.array_equal(step.next_obs, following.obs)
+
+
+def test_the_discount_is_zero_exactly_at_a_termination(env):
+    for step in walk(env, jax.random.key(3)):
+        expected = 0.0 if step.terminated else float(env.discount)
+        assert float(step.discount) == pytest.approx(expected)
+        assert not step.truncated
+
+
+def test_the_horizon_terminates(env):
+    steps = walk(env, jax.random.key(4))
+    last = steps[min(env.horizon, len(steps)) - 1]
+    if env.horizon <= len(steps):
+        assert last.terminated
+
+
+def test_a_transition_is_a_pure_function_of_state_action_and_noise(env):
+    state, _ = env.reset(env.draw(jax.random.key(5)))
+    action, noise = random_action(env, jax.random.key(6)), env.draw(jax.random.key(7))
+    once, again = (env.transition(state, action, noise) for _ in range(2))
+    assert jax.tree.all(jax.tree.map(np.array_equal, once, again))
+
+
+def test_states_keep_their_types_so_that_a_loop_can_carry_them(env):
+    state, obs = env.reset(env.draw(jax.random.key(8)))
+    step = env.step(jax.random.key(9), state, random_action(env, jax.random.key(10)))
+    for before, after in (
+        (jax.tree.leaves(state), jax.tree.leaves(step.next_state)),
+        ([obs], [step.next_obs]),
+    ):
+        kinds = [[(x.shape, x.dtype) for x in leaves] for leaves in (before, after)]
+        assert kinds[0] == kinds[1]
+
+
+def test_noise_can_be_drawn_in_bulk(env):
+    one, many = env.draw(jax.random.key(1)), env.draw(jax.random.key(1), (4, 3))
+    for single, bulk in zip(jax.tree.leaves(one), jax.tree.leaves(many), strict=True):
+        assert bulk.shape == (4, 3, *single.shape)
+
+
+def test_the_mean_reward_is_the_mean_of_the_rewards(env):
+    # 20,000 draws after a few steps; 4 standard errors fail by chance once in 15,000 runs. The
+    # variance of the Pareto arm is infinite, so the bandit is pulled at its normal arms only.
+    steps = walk(env, jax.random.key(11))
+    state = next((s.next_state for s in steps[2:3] if not s.terminated), None)
+    if state is None:
+        state, _ = env.reset(env.draw(jax.random.key(12)))
+    action = jnp.asarray(1) if isinstance(env, Bandit) else random_action(env, jax.random.key(13))
+    noise = env.draw(jax.random.key(14), (20_000,))
+
+    rewards = jax.vmap(lambda n: env.transition(state, action, n).reward)(noise)
+
+    rewards = np.asarray(rewards, float)
+    error = rewards.std() / np.sqrt(rewards.size)
+    exact = float(env.mean_reward(state, action))
+    assert abs(rewards.mean() - exact) <= 4 * error + 1e-6
+    first = env.transition(state, action, jax.tree.map(lambda x: x[0], noise))
+    assert float(first.mean_reward) == pytest.approx(exact)
+
+
+def test_it_can_be_vmapped_over_its_numbers(env):
+    def reward(discount):
+        changed = jax.tree.map(lambda x: x, env)
+        object.__setattr__(changed, "discount", discount)
+        state, _ = changed.reset(changed.draw(jax.random.key(1)))
+        return changed.step(
+            jax.random.key(2), state, random_action(env, jax.random.key(3))
+        ).discount
+
+    first = jax.vmap(reward)(jnp.array([0.25, 0.75]))
+    assert first.tolist() in ([0.25, 0.75], [0.0, 0.0])
+
+
+def test_a_state_can_be_read(env):
+    state, _ = env.reset(env.draw(jax.random.key(1)))
+    assert len(env.render(state)) > 3
+
+
+def test_it_runs_in_double_precision_and_agrees(env):
+    single = walk(env, jax.random.key(21))
+    with jax.enable_x64(True):
+        state, _ = env.reset(env.draw(jax.random.key(1)))
+        step = env.step(jax.random.key(2), state, random_action(env, jax.random.key(3)))
+        assert step.reward.dtype == jnp.float64
+        assert all(x.dtype != jnp.float32 for x in jax.tree.leaves(step))
+    assert single[0].reward.dtype == jnp.float32

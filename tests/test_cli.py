@@ -1,0 +1,57 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+def downside(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "downside", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow
+def test_reproduce_leaves_figures_and_claims_and_names_them(tmp_path):
+    done = downside("reproduce", "landscape", "--scale", "smoke", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / "landscape"
+    names = {path.name for path in folder.iterdir()}
+    figures = {
+        f"{stem}.{kind}"
+        for stem in ("fig1_tree", "fig2_landscape")
+        for kind in ("png", "svg", "pdf")
+    }
+    assert names == {"claims.json", "results.npz", *figures}
+    assert json.loads((folder / "claims.json").read_text())["scale"] == "smoke"
+    assert "fig2_landscape.png" in done.stdout
+    assert "verdict" in done.stdout
+
+
+def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path):
+    done = downside("reproduce", "portfolios", "--out", str(tmp_path))
+    assert done.returncode == 2
+    assert "choose one of all, landscape" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_and_list_do_not_import_jax():
+    script = (
+        "import sys; from downside.cli import app\n"
+        "for words in (['--help'], ['list']):\n"
+        "    try: app(words)\n"
+        "    except SystemExit as stop: assert not stop.code, stop.code\n"
+        "assert 'jax' not in sys.modules and 'numpy' not in sys.modules"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "reproduce" in done.stdout
+    assert "landscape" in done.stdout
+
+
+def test_doctor_tells_what_a_report_needs():
+    done = downside("doctor")
+    assert done.returncode == 0
+    for word in ("jax", "devices", "float width", "free disk"):
+        assert word in done.stdout
