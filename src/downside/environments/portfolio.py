@@ -96,7 +96,7 @@ class Portfolio(Environment[PortfolioState]):
     @property
     def observation_space(self) -> spaces.Box:
         """Wealth and orders are not bounded from above; the rate's deviation is."""
-        spread = abs(float(self.high_rate) - float(self.low_rate))
+        spread = abs(np.float32(self.high_rate) - np.float32(self.low_rate))  # rounded as observed
         low = np.array([0.0] * (1 + self.maturity) + [-spread], np.float32)
         high = np.array([np.inf] * (1 + self.maturity) + [spread], np.float32)
         return spaces.Box(low, high, dtype=np.float32)
