@@ -1,3 +1,10 @@
+from .bases import Concatenation as Concatenation
+from .bases import Fourier as Fourier
+from .bases import OneHot as OneHot
+from .bases import Polynomial as Polynomial
+from .bases import Radial as Radial
+from .bases import Scaled as Scaled
+from .bases import TileCoding as TileCoding
 from .closed_forms import normal_lower_partial_moment as normal_lower_partial_moment
 from .closed_forms import normal_upper_partial_moment as normal_upper_partial_moment
 from .closed_forms import pareto_lower_partial_moment as pareto_lower_partial_moment
@@ -18,6 +25,11 @@ from .moments import sortino_ratio as sortino_ratio
 from .moments import upper_partial_moment as upper_partial_moment
 from .moments import upside_potential_ratio as upside_potential_ratio
 from .moments import value_at_risk as value_at_risk
+from .policies import Beta as Beta
+from .policies import Gaussian as Gaussian
+from .policies import Gibbs as Gibbs
+from .policies import Product as Product
+from .policies import SquashedGaussian as SquashedGaussian
 from .signals import Centralised as Centralised
 from .signals import Constraint as Constraint
 from .signals import Fixed as Fixed

@@ -1,6 +1,7 @@
 """Writing a formula once for NumPy and for JAX."""
 
 import sys
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -26,3 +27,61 @@ def is_traced(value: Any) -> bool:
     """
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(value, jax.core.Tracer)
+
+
+def as_floats(values: Any, xp: Any) -> Any:
+    """An array of floats: as it is if it has some, else in the default width.
+
+    >>> as_floats([1, 2], np).tolist()
+    [1.0, 2.0]
+    """
+    array = xp.asarray(values)
+    return array if xp.issubdtype(array.dtype, xp.floating) else array.astype(float)
+
+
+def softplus(x: Any) -> Any:
+    """log(1 + exp(x)), which is positive everywhere."""
+    xp = array_module(x)
+    return xp.logaddexp(x, xp.zeros_like(x))
+
+
+def inverse_softplus(y: Any) -> Any:
+    """The x with softplus(x) = y, for y above 0.
+
+    >>> round(float(softplus(inverse_softplus(np.float64(0.3)))), 12)
+    0.3
+    """
+    xp = array_module(y)
+    return y + xp.log(-xp.expm1(-y))
+
+
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + exp(-x)), without overflow."""
+    xp = array_module(x)
+    return xp.exp(-softplus(-x)) if xp is np else _jax_function("jax.nn", "sigmoid")(x)
+
+
+def log_softmax(x: Any) -> Any:
+    """Logarithms of the probabilities that go with logits, over the last axis."""
+    xp = array_module(x)
+    if xp is not np:
+        return _jax_function("jax.nn", "log_softmax")(x)
+    shifted = x - np.max(x, axis=-1, keepdims=True)
+    return shifted - np.log(np.sum(np.exp(shifted), axis=-1, keepdims=True))
+
+
+def sample_index(probabilities: Any, uniform: Any) -> Any:
+    """Invert a distribution function over the last axis; what has probability 0 is never drawn.
+
+    >>> int(sample_index(np.array([0.2, 0.0, 0.8]), np.float64(0.2)))
+    2
+    """
+    xp = array_module(probabilities, uniform)
+    cumulative = xp.cumsum(probabilities, axis=-1)
+    total = cumulative[..., -1]
+    level = xp.minimum(uniform * total, xp.nextafter(total, xp.zeros_like(total)))
+    return xp.sum(level[..., None] >= cumulative, axis=-1)
+
+
+def _jax_function(module: str, name: str) -> Any:
+    return getattr(import_module(module), name)

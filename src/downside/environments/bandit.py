@@ -10,15 +10,12 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Float, Int
 
+from downside.checks import check_finite, check_positive, check_probability, check_range
 from downside.environments.base import (
     Environment,
     Noise,
     Real,
     Transition,
-    check_finite,
-    check_positive,
-    check_probability,
-    check_range,
     cut_discount,
     draw_noise,
 )

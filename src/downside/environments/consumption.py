@@ -7,17 +7,19 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Float, Int
 
-from downside.environments.base import (
-    Environment,
-    Noise,
-    Real,
-    Transition,
+from downside.checks import (
     check_choice,
     check_count,
     check_finite,
     check_not_negative,
     check_positive,
     check_probability,
+)
+from downside.environments.base import (
+    Environment,
+    Noise,
+    Real,
+    Transition,
     cut_discount,
     draw_noise,
 )

@@ -13,8 +13,9 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from downside.checks import check_choice, check_count
 from downside.environments.bandit import Bandit
-from downside.environments.base import Environment, check_choice, check_count
+from downside.environments.base import Environment
 from downside.environments.consumption import Consumption
 from downside.environments.copies import Copy, Outcome, Stream, begin, pick, step
 from downside.environments.portfolio import Portfolio

@@ -9,13 +9,8 @@ import numpy as np
 from gymnasium import Space, spaces
 from jaxtyping import Array, Bool, Float, Int
 
-from downside.environments.base import (
-    Environment,
-    Real,
-    Transition,
-    check_probability,
-    cut_discount,
-)
+from downside.checks import check_probability
+from downside.environments.base import Environment, Real, Transition, cut_discount
 from downside.records import record, static
 
 

@@ -7,16 +7,18 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Int
 
-from downside.environments.base import (
-    Environment,
-    Noise,
-    Real,
-    Transition,
+from downside.checks import (
     check_choice,
     check_count,
     check_positive,
     check_probability,
     check_range,
+)
+from downside.environments.base import (
+    Environment,
+    Noise,
+    Real,
+    Transition,
     cut_discount,
     draw_noise,
 )

@@ -8,7 +8,7 @@ from gymnasium import Env, Space, spaces
 from gymnasium.error import ResetNeeded
 from gymnasium.vector import VectorEnv
 
-from downside.environments.base import check_probability
+from downside.checks import check_probability
 from downside.records import record
 
 _LEAVES = (spaces.Discrete, spaces.Box, spaces.MultiBinary, spaces.MultiDiscrete)

@@ -9,14 +9,13 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Float, Int
 
+from downside.arrays import sample_index
+from downside.checks import check_count, check_not_negative, check_probability
 from downside.environments.base import (
     Environment,
     Noise,
     Real,
     Transition,
-    check_count,
-    check_not_negative,
-    check_probability,
     cut_discount,
     draw_noise,
 )
@@ -188,7 +187,7 @@ class Tabular(Environment[TabularState]):
 
     def reset(self, noise: Noise) -> tuple[TabularState, Array]:
         """Draw the first state."""
-        index = _sample_index(jnp.asarray(self.start, noise.uniform.dtype), noise.uniform[1])
+        index = sample_index(jnp.asarray(self.start, noise.uniform.dtype), noise.uniform[1])
         return TabularState(index, jnp.asarray(0)), index
 
     def mean_reward(self, state: TabularState, action: Array) -> Float[Array, ""]:
@@ -203,7 +202,7 @@ class Tabular(Environment[TabularState]):
         action = jnp.asarray(action)
         at = state.index, action
         probabilities = jnp.asarray(self.transitions, noise.uniform.dtype)[at]
-        outcome = (*at, _sample_index(probabilities, noise.uniform[0]))
+        outcome = (*at, sample_index(probabilities, noise.uniform[0]))
         index = jnp.asarray(self.next_states, state.index.dtype)[outcome]
         noise_size = jnp.asarray(self.reward_std, noise.normal.dtype)[outcome]
         terminated = jnp.asarray(self.ends)[outcome]
@@ -225,14 +224,6 @@ class Tabular(Environment[TabularState]):
     def render(self, state: TabularState) -> str:
         """The index of the state."""
         return f"step {int(np.asarray(state.time))}  state {int(np.asarray(state.index))}"
-
-
-def _sample_index(probabilities: Float[Array, " n"], uniform: Float[Array, ""]) -> Int[Array, ""]:
-    """Invert the distribution function; an index of probability 0 is never drawn."""
-    cumulative = jnp.cumsum(probabilities)
-    total = cumulative[-1]
-    level = jnp.minimum(uniform * total, jnp.nextafter(total, jnp.zeros_like(total)))
-    return jnp.sum(level >= cumulative)
 
 
 def _broadcast(name: str, value: Any, shape: tuple[int, ...], dtype: type) -> np.ndarray:

@@ -7,12 +7,12 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Float, Int
 
+from downside.checks import check_probability
 from downside.environments.base import (
     Environment,
     Noise,
     Real,
     Transition,
-    check_probability,
     cut_discount,
     draw_noise,
 )

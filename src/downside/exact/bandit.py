@@ -6,9 +6,9 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from downside.checks import check_probability
 from downside.closed_forms import normal_lower_partial_moment, pareto_lower_partial_moment
 from downside.environments.bandit import Bandit
-from downside.environments.base import check_probability
 
 
 def bandit_arm_means(env: Bandit) -> Float[np.ndarray, "3"]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from downside.environments.base import check_range
+from downside.checks import check_range
 from downside.environments.consumption import Consumption
 from downside.exact.constrained import InfeasibleError
 

@@ -1,0 +1,49 @@
+"""Refusing bad arguments: what came, what is allowed."""
+
+from sys import float_info
+from typing import Any
+
+import numpy as np
+
+from downside.arrays import is_traced
+
+
+def check_range(name: str, value: Any, low: float, high: float, needed: str) -> None:
+    """Refuse numbers outside [low, high]; what is not known yet (traced) is let through."""
+    if is_traced(value):
+        return
+    numbers = np.asarray(value, float)
+    if not np.all((numbers >= low) & (numbers <= high)):  # NaN fails both
+        raise ValueError(f"{name} is {value}; {needed}")
+
+
+def check_probability(name: str, value: Any) -> None:
+    """Refuse what is not a probability."""
+    check_range(name, value, 0.0, 1.0, "a probability lies in [0, 1]")
+
+
+def check_positive(name: str, value: Any) -> None:
+    """Refuse numbers that are not finite and above 0."""
+    check_range(name, value, float_info.min, float_info.max, "it must be finite and above 0")
+
+
+def check_not_negative(name: str, value: Any) -> None:
+    """Refuse numbers that are not finite, and those below 0."""
+    check_range(name, value, 0.0, float_info.max, "it must be finite and not below 0")
+
+
+def check_finite(name: str, value: Any) -> None:
+    """Refuse infinities and NaN."""
+    check_range(name, value, -float_info.max, float_info.max, "it must be finite")
+
+
+def check_count(name: str, value: Any, least: int) -> None:
+    """Refuse sizes that are not whole numbers of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} is {value!r}; it must be a whole number, at least {least}")
+
+
+def check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    """Refuse a name that is not one of ``allowed``."""
+    if value not in allowed:
+        raise ValueError(f"{name} is {value!r}; choose one of {', '.join(map(repr, allowed))}")
