@@ -1,7 +1,6 @@
 """Writing a formula once for NumPy and for JAX."""
 
 import sys
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,7 @@ def as_floats(values: Any, xp: Any) -> Any:
 
 
 def softplus(x: Any) -> Any:
-    """log(1 + exp(x)), which is positive everywhere."""
+    """log(1 + exp(x)), which is positive: a smooth max(x, 0)."""
     xp = array_module(x)
     return xp.logaddexp(x, xp.zeros_like(x))
 
@@ -57,31 +56,36 @@ def inverse_softplus(y: Any) -> Any:
 
 def sigmoid(x: Any) -> Any:
     """1 / (1 + exp(-x)), without overflow."""
-    xp = array_module(x)
-    return xp.exp(-softplus(-x)) if xp is np else _jax_function("jax.nn", "sigmoid")(x)
+    if array_module(x) is np:
+        return np.exp(-softplus(-x))
+    import jax
+
+    return jax.nn.sigmoid(x)
 
 
 def log_softmax(x: Any) -> Any:
     """Logarithms of the probabilities that go with logits, over the last axis."""
-    xp = array_module(x)
-    if xp is not np:
-        return _jax_function("jax.nn", "log_softmax")(x)
-    shifted = x - np.max(x, axis=-1, keepdims=True)
-    return shifted - np.log(np.sum(np.exp(shifted), axis=-1, keepdims=True))
+    if array_module(x) is np:
+        shifted = x - np.max(x, axis=-1, keepdims=True)
+        return shifted - np.log(np.sum(np.exp(shifted), axis=-1, keepdims=True))
+    import jax
+
+    return jax.nn.log_softmax(x)
 
 
 def sample_index(probabilities: Any, uniform: Any) -> Any:
     """Invert a distribution function over the last axis; what has probability 0 is never drawn.
 
+    Only entries that can be drawn are looked at: in JAX the sums of a row are added in different
+    orders, so they may change by a rounding where nothing was added.
+
     >>> int(sample_index(np.array([0.2, 0.0, 0.8]), np.float64(0.2)))
     2
     """
     xp = array_module(probabilities, uniform)
-    cumulative = xp.cumsum(probabilities, axis=-1)
-    total = cumulative[..., -1]
-    level = xp.minimum(uniform * total, xp.nextafter(total, xp.zeros_like(total)))
-    return xp.sum(level[..., None] >= cumulative, axis=-1)
-
-
-def _jax_function(module: str, name: str) -> Any:
-    return getattr(import_module(module), name)
+    n, possible = probabilities.shape[-1], probabilities > 0
+    cumulative = xp.where(possible, xp.cumsum(probabilities, axis=-1), 0.0)
+    total = xp.max(cumulative, axis=-1)
+    below_total = xp.nextafter(total, xp.zeros_like(total))
+    level = xp.minimum(xp.asarray(uniform, total.dtype) * total, below_total)
+    return xp.min(xp.where(cumulative > level[..., None], xp.arange(n), n - 1), axis=-1)

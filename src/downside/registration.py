@@ -1,11 +1,10 @@
 """Make the paper's four environments known to Gymnasium, importing neither it nor JAX."""
 
 import sys
-from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import final
+from typing import Any, final
 
 _NAMES = ("Tree", "Bandit", "Portfolio", "Consumption")
 
@@ -50,7 +49,7 @@ class _AfterImport(MetaPathFinder):
     """Lets the other finders find Gymnasium, and registers once it is loaded."""
 
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+        self, fullname: str, path: Any, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if fullname != "gymnasium":
             return None

@@ -1,4 +1,4 @@
-"""What a risk critic predicts: the shortfall of each reward below a target for that step.
+"""What a critic predicts: reward, risk, or any penalty of the transition.
 
 The proxy of the paper is the action-value function of the signal ((tau_R - R)+)^order [proxy].
 A target says what tau_R is, and in words what the proxy then bounds.
@@ -151,6 +151,82 @@ class Custom(Target):
     def step_target(
         self, transition: Any, predictions: Predictions, discount: Real, horizon: int | None
     ) -> Float[Array, ""]:
+        """What the function says."""
+        return jnp.asarray(self.function(transition))
+
+
+class Signal(ABC):
+    """What a critic predicts the discounted sum of."""
+
+    discount: Real
+
+    @abstractmethod
+    def cumulant(self, transition: Any, predictions: Predictions) -> Float[Array, ""]:
+        """The number of this step; predictions are those from before the critics' update."""
+
+
+@final
+@record
+class Reward(Signal):
+    """The reward itself: its critic learns q.
+
+    >>> Reward(discount=0.9).discount
+    0.9
+    """
+
+    discount: Real
+
+    def cumulant(self, transition: Any, predictions: Predictions) -> Float[Array, ""]:
+        """The reward."""
+        return transition.reward
+
+
+@final
+@record
+class Proxy(Signal):
+    """((tau_R - R)+)^order: its critic learns the paper's risk proxy [proxy].
+
+    ``discount`` and ``horizon`` are those of the problem; a fixed target is split over them.
+
+    >>> Proxy(Fixed(100.0), discount=0.9).order
+    1
+    """
+
+    target: Target
+    discount: Real
+    horizon: int | None = static(default=None)
+    order: float = static(default=1)
+
+    def __post_init__(self) -> None:
+        if not self.order >= 1:
+            raise ValueError(f"order is {self.order}; the proxy is defined for orders of 1 or more")
+
+    def cumulant(self, transition: Any, predictions: Predictions) -> Float[Array, ""]:
+        """The shortfall of the reward below the target of this step."""
+        target = self.target.step_target(transition, predictions, self.discount, self.horizon)
+        return shortfall(target, transition.reward, self.order)
+
+
+@final
+@record
+class Penalty(Signal):
+    """Any function of the transition, so that any constrained MDP fits.
+
+    Volatility of the reward: ``Penalty(lambda t: (t.reward - t.mean_reward) ** 2, discount)``;
+    upper partial moment: ``Penalty(lambda t: jnp.maximum(t.reward - target, 0.0), discount)``.
+
+    >>> Penalty(lambda transition: transition.obs[0] ** 2, discount=1.0).discount
+    1.0
+    """
+
+    function: Callable[[Any], Any]
+    discount: Real
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.function, Partial):
+            object.__setattr__(self, "function", Partial(self.function))
+
+    def cumulant(self, transition: Any, predictions: Predictions) -> Float[Array, ""]:
         """What the function says."""
         return jnp.asarray(self.function(transition))
 

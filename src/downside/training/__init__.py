@@ -1,0 +1,1 @@
+"""What loops over time: critics and agents on environments."""
