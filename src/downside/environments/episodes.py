@@ -51,9 +51,9 @@ def rollout(
 ) -> EpisodeSums:
     """Run ``n_episodes`` episodes in one compiled call and sum ``measure`` over each.
 
-    Episode i depends on the key and i alone, so that two policies meet the same noise. A policy
-    with parameters is best given as ``jax.tree_util.Partial(function, parameters)``: it is then
-    compiled once for all parameters.
+    Episode i depends on the key and i alone, so that two policies meet the same noise. A policy or
+    a measure with parameters is best given as ``jax.tree_util.Partial(function, parameters)``: it
+    is then compiled once for all parameters.
 
     >>> from downside.environments.portfolio import Portfolio
     >>> never_buy = lambda obs, key: jnp.asarray(0)
@@ -66,17 +66,17 @@ def rollout(
         raise ValueError(
             f"{type(env).__name__} has no horizon; say how long an episode may last: max_steps=1000"
         )
-    actor = act if isinstance(act, Partial) else Partial(act)
-    return _rollout(env, actor, key, n_episodes, measure, n_steps, tile)
+    actor, measuring = (f if isinstance(f, Partial) else Partial(f) for f in (act, measure))
+    return _rollout(env, actor, measuring, key, n_episodes, n_steps, tile)
 
 
-@partial(jax.jit, static_argnames=("n_episodes", "measure", "n_steps", "tile"))
+@partial(jax.jit, static_argnames=("n_episodes", "n_steps", "tile"))
 def _rollout(
     env: Environment[Any],
     act: Partial,
+    measure: Partial,
     key: Array,
     n_episodes: int,
-    measure: Measure,
     n_steps: int,
     tile: int,
 ) -> EpisodeSums:
