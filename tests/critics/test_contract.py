@@ -104,7 +104,7 @@ def chain_of_pairs(mdp, policy):
     return float(mdp.discount) * going_on, stationary / stationary.sum()
 
 
-def pair_features(table, obs, action):
+def pair_features(table, obs, action, time):
     return jax.nn.one_hot(obs * 2 + action, 4) @ table
 
 

@@ -1,6 +1,7 @@
 """Learning what a fixed policy is worth and what it risks, online: one learner, one step."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -8,10 +9,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from downside.critics import Critic
-from downside.environments.base import Environment
+from downside.environments.base import Environment, Transition
 from downside.environments.episodes import Act
 from downside.records import record, static
 from downside.signals import Predictions, Reward, Signal
+from downside.training.mean_reward import MeanReward
 
 
 @record
@@ -19,16 +21,18 @@ class Prediction:
     """What is predicted, of whom, and how.
 
     The first signal is the reward, whose predictions a target may use; ``features`` maps an
-    observation and an action to the critic's x.
+    observation, an action and the time in the episode to the critic's x. Without a ``mean_reward``
+    model the environment's own mean reward is used.
     """
 
     env: Environment[Any]
     act: Act
-    features: Callable[[Any, Any], Float[Array, " n"]]
+    features: Callable[[Any, Any, Any], Float[Array, " n"]]
     signals: tuple[Signal, ...]
     critic: Critic[Any]
     step_size: Callable[[Array], Any]
     n_features: int = static()
+    mean_reward: MeanReward | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.signals[0], Reward):
@@ -43,6 +47,7 @@ class PredictionState:
     obs: Any
     action: Any
     critic: Any
+    mean_reward: Any
     steps: Array
 
 
@@ -50,19 +55,47 @@ def start_prediction(problem: Prediction, key: Array) -> PredictionState:
     """Before the first step of the first episode."""
     noise_key, act_key = jax.random.split(key)
     env_state, obs = problem.env.reset(problem.env.draw(noise_key))
-    critic = problem.critic.init(problem.n_features, len(problem.signals))
-    return PredictionState(env_state, obs, problem.act(obs, act_key), critic, jnp.asarray(0))
+    model = problem.mean_reward
+    return PredictionState(
+        env_state=env_state,
+        obs=obs,
+        action=problem.act(obs, act_key),
+        critic=problem.critic.init(problem.n_features, len(problem.signals)),
+        mean_reward=None if model is None else model.init(),
+        steps=jnp.asarray(0),
+    )
 
 
 def step_prediction(problem: Prediction, state: PredictionState, key: Array) -> PredictionState:
-    """One step: act, observe, update the critic, begin anew where the episode is over."""
+    """One step: act, observe, learn, begin anew where the episode is over."""
     noise_key, reset_key, act_key, first_key = jax.random.split(key, 4)
-    env, critic = problem.env, problem.critic
+    env = problem.env
     transition = env.transition(state.env_state, state.action, env.draw(noise_key))
     next_action = problem.act(transition.next_obs, act_key)
+    learnt, mean_reward = learn(problem, state, transition, next_action)
 
-    x = problem.features(state.obs, state.action)
-    next_x = problem.features(transition.next_obs, next_action)
+    env_state, obs = env.reset(env.draw(reset_key))
+    afresh = (env_state, obs, problem.act(obs, first_key))
+    onward = (transition.next_state, transition.next_obs, next_action)
+    over = transition.terminated | transition.truncated
+    env_state, obs, action = _where(over, afresh, onward)
+    return PredictionState(env_state, obs, action, learnt, mean_reward, state.steps + 1)
+
+
+def learn(
+    problem: Prediction, state: PredictionState, transition: Transition[Any], next_action: Any
+) -> tuple[Any, Any]:
+    """Update the critic, and the model of the mean reward if there is one, with one transition.
+
+    All predictions, the mean reward's too, are those from before the update.
+    """
+    critic, model, weights = problem.critic, problem.mean_reward, state.mean_reward
+    if model is not None:
+        predicted = model.predict(weights, transition.obs, transition.action)
+        weights = model.update(weights, transition.obs, transition.action, transition.reward)
+        transition = replace(transition, mean_reward=predicted)
+    x = problem.features(transition.obs, transition.action, transition.time)
+    next_x = problem.features(transition.next_obs, next_action, transition.time + 1)
     before = Predictions(
         value=critic.predict(state.critic, x)[0], next_value=critic.predict(state.critic, next_x)[0]
     )
@@ -73,14 +106,7 @@ def step_prediction(problem: Prediction, state: PredictionState, key: Array) -> 
     step_size = problem.step_size(state.steps)
     learnt, _ = critic.update(state.critic, x, cumulants, discounts, next_x, step_size)
     cut = critic.cut(learnt, next_x, step_size)
-    learnt = _where(transition.truncated & ~transition.terminated, cut, learnt)
-
-    env_state, obs = env.reset(env.draw(reset_key))
-    afresh = (env_state, obs, problem.act(obs, first_key))
-    onward = (transition.next_state, transition.next_obs, next_action)
-    over = transition.terminated | transition.truncated
-    env_state, obs, action = _where(over, afresh, onward)
-    return PredictionState(env_state, obs, action, learnt, state.steps + 1)
+    return _where(transition.truncated & ~transition.terminated, cut, learnt), weights
 
 
 def run_prediction(
@@ -102,7 +128,7 @@ def start_predictions(
     def one(key: Array) -> Float[Array, " k"]:
         noise_key, act_key = jax.random.split(key)
         _, obs = problem.env.reset(problem.env.draw(noise_key))
-        x = problem.features(obs, problem.act(obs, act_key))
+        x = problem.features(obs, problem.act(obs, act_key), jnp.asarray(0))
         return problem.critic.predict(state.critic, x)
 
     return jnp.mean(jax.vmap(one)(jax.random.split(key, n_starts)), axis=0)
