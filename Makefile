@@ -14,6 +14,7 @@ PYTEST := $(BIN)/python -m pytest -q -n 2 --dist worksteal
 .SILENT:
 
 reproduce: $(VENV)/.ready-run
+	echo "reproducing the paper as far as it is built; figures and verdicts go below results/"
 	$(BIN)/downside reproduce all --out results
 
 test: $(VENV)/.ready-dev
@@ -50,7 +51,8 @@ comma := ,
 define install
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo "downside needs Python 3.11 or later; '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
-	test -x $(BIN)/python || { echo "set-up:  creating $(VENV)"; $(PYTHON) -m venv $(VENV) || { \
+	$(BIN)/python -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "set-up:  creating $(VENV)"; rm -rf $(VENV); $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 	  echo "Python could not create a virtual environment; on Debian and Ubuntu install python3-venv."; exit 1; }; }
 	echo "set-up:  installing downside[$(1)] (a few minutes the first time)"
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[$(1)]' > $(VENV)/pip.log 2>&1 || { \

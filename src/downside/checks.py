@@ -12,9 +12,14 @@ def check_range(name: str, value: Any, low: float, high: float, needed: str) -> 
     """Refuse numbers outside [low, high]; what is not known yet (traced) is let through."""
     if is_traced(value):
         return
-    numbers = np.asarray(value, float)
-    if not np.all((numbers >= low) & (numbers <= high)):  # NaN fails both
-        raise ValueError(f"{name} is {value}; {needed}")
+    try:
+        numbers = np.asarray(value, float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} is {value!r}, which is not a number; {needed}") from None
+    fine = (numbers >= low) & (numbers <= high)  # NaN fails both
+    if not np.all(fine):
+        verb = "has the entry" if numbers.ndim else "is"
+        raise ValueError(f"{name} {verb} {numbers[~fine].flat[0]:g}; {needed}")
 
 
 def check_probability(name: str, value: Any) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="downside",
     help="Reinforcement learning under a bound on downside risk.",
+    invoke_without_command=True,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -39,9 +40,27 @@ def main() -> None:
     """Run the command line; bad input ends with one sentence and exit code 2."""
     try:
         app()
-    except ValueError as error:
-        Console(stderr=True).print(f"[red]error:[/] {error}", highlight=False)
-        sys.exit(2)
+    except (ValueError, OSError) as error:
+        _fail(str(error), code=2)
+    except ModuleNotFoundError as error:
+        _fail(f"{error}; figures need: pip install 'downside[report]'", code=1)
+
+
+def _fail(message: str, code: int) -> None:
+    console = Console(stderr=True)
+    console.print("error:", style="red", end=" ")
+    console.print(message, markup=False, highlight=False)
+    sys.exit(code)
+
+
+@app.callback()
+def options(
+    show_version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
+) -> None:
+    """Reinforcement learning under a bound on downside risk."""
+    if show_version:
+        console.print(version("downside"), highlight=False)
+        raise typer.Exit
 
 
 @app.command("reproduce")
@@ -52,7 +71,7 @@ def reproduce_command(
     scale: Annotated[
         Scale, typer.Option(help="How much to compute: seconds, minutes, or all of it.")
     ] = "default",
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for figures and verdicts.")] = Path("results"),
 ) -> None:
     """Reproduce the paper: run, judge each claim, draw the figures."""
@@ -61,6 +80,8 @@ def reproduce_command(
     if unknown:
         choices = ", ".join(["all", *EXPERIMENTS])
         raise ValueError(f"there is no experiment {unknown[0]!r}; choose one of {choices}")
+    for name in names:
+        (out / name).mkdir(parents=True, exist_ok=True)
     _use_all_cores()
     from downside.experiments.base import reproduce
     from downside.report.figures import draw

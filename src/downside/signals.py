@@ -6,12 +6,14 @@ A target says what tau_R is, and in words what the proxy then bounds.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from sys import float_info
 from typing import Any, final
 
 import jax.numpy as jnp
 from jax.tree_util import Partial
 from jaxtyping import Array, Float
 
+from downside.checks import check_finite, check_range
 from downside.moments import lower_partial_moment
 from downside.records import record, static
 
@@ -55,6 +57,9 @@ class Fixed(Target):
     """
 
     value: Real
+
+    def __post_init__(self) -> None:
+        check_finite("the fixed target", self.value)
 
     @property
     def guarantee(self) -> str:
@@ -198,8 +203,7 @@ class Proxy(Signal):
     order: float = static(default=1)
 
     def __post_init__(self) -> None:
-        if not self.order >= 1:
-            raise ValueError(f"order is {self.order}; the proxy is defined for orders of 1 or more")
+        check_order(self.order)
 
     def cumulant(self, transition: Any, predictions: Predictions) -> Float[Array, ""]:
         """The shortfall of the reward below the target of this step."""
@@ -240,9 +244,15 @@ class Constraint:
     1
     """
 
-    target: Target
+    target: Any
     threshold: Real
     order: float = static(default=1)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "target", as_target(self.target))
+        needed = "it must be a number, inf for no bound"
+        check_range("threshold", self.threshold, -float_info.max, float("inf"), needed)
+        check_order(self.order)
 
 
 def as_target(target: Any) -> Target:
@@ -261,6 +271,12 @@ def as_target(target: Any) -> Target:
         f"target is {target!r}; give a number, Fixed(100.0), Centralised(), TDError(), "
         "or a function of the transition"
     )
+
+
+def check_order(order: float) -> None:
+    """Refuse orders below 1, for which the proxy is not defined."""
+    if not order >= 1:
+        raise ValueError(f"order is {order}; the proxy is defined for orders of 1 or more")
 
 
 def shortfall(step_target: Array, reward: Array, order: float) -> Float[Array, ""]:

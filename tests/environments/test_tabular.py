@@ -107,10 +107,14 @@ def test_mean_reward_averages_the_outcomes():
             r"a probability lies in \[0, 1\]",
         ),
         ({"rewards": np.ones((3, 2, 2))}, r"rewards has the shape \(3, 2, 2\)"),
-        ({"rewards": np.full((2, 2, 2), np.nan)}, "every reward must be"),
+        ({"rewards": np.full((2, 2, 2), np.nan)}, "rewards has the entry nan; it must be finite"),
+        ({"rewards": np.array([[["a"]]])}, "rewards must be a table of numbers"),
+        ({"next_states": np.full((2, 2, 2), 0.7)}, "a state is a whole number from 0 to 1"),
+        ({"ends": 0.3}, "neither true nor false"),
+        ({"transitions": np.zeros((0, 0, 0))}, "at least one of each"),
         ({"reward_std": -0.1}, "reward_std"),
-        ({"next_states": np.full((2, 2, 2), 2)}, "a state is a number from 0 to 1"),
-        ({"terminal": [5]}, "a state is a number from 0 to 1"),
+        ({"next_states": np.full((2, 2, 2), 2)}, "a state is a whole number from 0 to 1"),
+        ({"terminal": [5]}, "a state is a whole number from 0 to 1"),
         ({"start": [0.5, 0.6]}, "start sums to 1.1"),
         ({"start": [1.0]}, r"start has the shape \(1,\); it must be \(2,\)"),
         ({"discount": 1.2}, r"discount is 1.2; a probability lies in \[0, 1\]"),
@@ -121,6 +125,15 @@ def test_mean_reward_averages_the_outcomes():
 def test_bad_tables_are_refused_with_advice(changes, advice):
     with pytest.raises(ValueError, match=advice):
         chain(**changes)
+
+
+def test_tables_may_be_traced():
+    def first_reward(scale):
+        mdp = chain(rewards=scale * jnp.array([[[1.0], [2.0]], [[0.5], [0.5]]]))
+        state, _ = mdp.reset(mdp.draw(jax.random.key(0)))
+        return mdp.step(jax.random.key(1), state, jnp.asarray(0)).reward
+
+    assert jax.vmap(first_reward)(jnp.array([1.0, 3.0])).tolist() == [1.0, 3.0]
 
 
 def test_an_environment_without_a_table_is_named():

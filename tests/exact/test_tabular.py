@@ -183,7 +183,8 @@ def test_merging_states_its_error():
     policy = random_policy(rng, mdp)
 
     exact = return_distribution(mdp, policy)
-    coarse = return_distribution(mdp, policy, max_atoms=100)
+    with pytest.warns(UserWarning, match="raise max_atoms, or give the MDP a horizon"):
+        coarse = return_distribution(mdp, policy, max_atoms=100)
     fine = return_distribution(mdp, policy, max_atoms=1000)
 
     def gap(dist):
@@ -192,6 +193,41 @@ def test_merging_states_its_error():
     assert coarse.values.size < fine.values.size < exact.values.size
     assert gap(coarse) <= coarse.error
     assert gap(fine) <= fine.error < 0.2 * coarse.error
+
+
+@pytest.mark.parametrize("outcomes", [2, 3])
+def test_the_probability_of_falling_short_does_not_count_the_target_itself(outcomes):
+    # Twelve steps of -1, -2 (or -3), whole numbers throughout: P(G < x) at attainable x by
+    # convolution.
+    probabilities = np.array([0.3, 0.7] if outcomes == 2 else [0.3, 0.3, 0.4])
+    mdp = Tabular([[probabilities]], [[-1.0 - np.arange(outcomes)]], next_states=0, horizon=12)
+    sums = np.array([1.0])
+    for _ in range(12):
+        sums = np.convolve(sums, probabilities)
+
+    returns = return_distribution(mdp, [[1.0]])
+
+    assert returns.values.tolist() == (-12.0 - np.arange(sums.size))[::-1].tolist()
+    for lost in (13, 16, 20):
+        assert returns.lower_partial_moment(-float(lost), 0) == pytest.approx(
+            sums[lost - 11 :].sum(), abs=1e-12
+        )
+
+
+def test_a_cut_distribution_keeps_the_mean_exactly():
+    rng = np.random.default_rng(4)
+    mdp = random_mdp(rng, horizon=None, discount=0.7, end_share=0.2, n_states=2)
+    policy = random_policy(rng, mdp)
+    returns = return_distribution(mdp, policy, tolerance=1e-2)
+    assert returns.mean() == pytest.approx(start_value(mdp, policy), abs=1e-12)
+
+
+def test_a_target_that_reads_a_noisy_reward_is_refused():
+    mdp = Tabular([[[1.0]]], [[[1.0]]], reward_std=2.0, horizon=1)
+    with pytest.raises(ValueError, match="depends on the reward"):
+        proxy(mdp, [[1.0]], lambda step: 0.5 * step.reward)
+    quiet = Tabular([[[1.0]]], [[[-1.0]]], horizon=1)
+    assert proxy(quiet, [[1.0]], lambda step: 0.5 * step.reward).item() == pytest.approx(0.5)
 
 
 def test_noisy_rewards_add_their_variances():

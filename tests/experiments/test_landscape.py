@@ -51,6 +51,8 @@ def test_counter_examples_are_those_derived_by_hand(folder):
         (1, f"bound: {THEOREMS[0]}", -60.0),
         (2, "contraction_ratios", 2.0),
         (3, "lemma2_gaps", -60.0),
+        (4, "optima_mean_lpm", 1),
+        (4, "optima_lpm", -1),
     ],
 )
 def test_a_verdict_fails_when_its_numbers_do(folder, claim, broken, shift):

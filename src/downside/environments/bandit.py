@@ -18,6 +18,7 @@ from downside.environments.base import (
     Transition,
     cut_discount,
     draw_noise,
+    settle_numbers,
 )
 from downside.records import record, static
 
@@ -51,6 +52,7 @@ class Bandit(Environment[BanditState]):
     horizon: int = static(default=1, init=False)
 
     def __post_init__(self) -> None:
+        settle_numbers(self)
         for name in ("std_a", "std_b", "pareto_scale"):
             check_positive(name, getattr(self, name))
         check_finite("mean_a", self.mean_a)
@@ -119,4 +121,4 @@ class Bandit(Environment[BanditState]):
 
 
 def _of_arm(action: Array, values: Float[Array, "3"]) -> Float[Array, ""]:
-    return jnp.sum(jax.nn.one_hot(action, 3) * values)  # no gather: cheaper under vmap
+    return jnp.sum(jax.nn.one_hot(jnp.clip(action, 0, 2), 3) * values)  # no gather: cheaper

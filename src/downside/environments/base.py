@@ -1,13 +1,16 @@
 """The contract of an environment: pure functions of state, action and noise."""
 
 from abc import ABC, abstractmethod
+from dataclasses import fields
 from typing import Any, Generic, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from gymnasium import Space
 from jaxtyping import Array, Bool, Float, Int
 
+from downside.arrays import is_traced
 from downside.records import record
 
 State = TypeVar("State")
@@ -52,7 +55,8 @@ class Environment(ABC, Generic[State]):
     over its parameters. All randomness comes from outside, as `draw` gives it, so two policies
     can be compared on the same noise. ``reset`` and ``transition`` read different entries of the
     noise: the draw of the last step of an episode can also start the next one.
-    Nothing resets itself: that is the business of the loop.
+    Nothing resets itself: that is the business of the loop. An action outside its space is moved
+    to the nearest one inside, since compiled code cannot refuse it.
     """
 
     discount: Real
@@ -109,6 +113,18 @@ def draw_noise(key: Array, shape: tuple[int, ...], n_uniform: int, n_normal: int
         uniform=jax.random.uniform(uniform_key, (*shape, n_uniform)),
         normal=jax.random.normal(normal_key, (*shape, n_normal)),
     )
+
+
+def settle_numbers(env: Environment[Any]) -> None:
+    """Keep single numbers as Python floats, which take the width of what they meet.
+
+    A NumPy or JAX number of another width would not mix with the rest under strict promotion.
+    """
+    for field in fields(env):  # type: ignore[arg-type]
+        value = getattr(env, field.name)
+        is_array = isinstance(value, np.generic | np.ndarray | jax.Array)
+        if is_array and value.ndim == 0 and not is_traced(value):
+            object.__setattr__(env, field.name, value.item())
 
 
 def cut_discount(discount: Real, terminated: Bool[Array, ""]) -> Float[Array, ""]:

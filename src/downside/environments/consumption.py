@@ -22,6 +22,7 @@ from downside.environments.base import (
     Transition,
     cut_discount,
     draw_noise,
+    settle_numbers,
 )
 from downside.records import record, static
 
@@ -72,6 +73,7 @@ class Consumption(Environment[ConsumptionState]):
     target: ConsumptionTarget = static(default="fixed-rate")
 
     def __post_init__(self) -> None:
+        settle_numbers(self)
         check_probability("default_probability", self.default_probability)
         check_probability("discount", self.discount)
         check_positive("time_step", self.time_step)

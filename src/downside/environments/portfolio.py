@@ -21,6 +21,7 @@ from downside.environments.base import (
     Transition,
     cut_discount,
     draw_noise,
+    settle_numbers,
 )
 from downside.records import record, static
 
@@ -85,6 +86,7 @@ class Portfolio(Environment[PortfolioState]):
     accrual: Accrual = static(default="compound")
 
     def __post_init__(self) -> None:
+        settle_numbers(self)
         for name in ("liquid_rate", "high_rate", "low_rate", "unit_cost"):
             check_positive(name, getattr(self, name))
         needed = "one unit stays liquid out of an initial wealth of 1, so it is at most 1"
@@ -188,7 +190,7 @@ class Portfolio(Environment[PortfolioState]):
     def _settle(self, state: PortfolioState, action: Array) -> _Ledger:
         rounding = max(1e-9, 16 * float(jnp.finfo(state.liquid.dtype).eps))
         affordable = jnp.floor((state.liquid - self.unit_cost) / self.unit_cost + rounding)
-        order = jnp.asarray(action).astype(state.liquid.dtype)
+        order = jnp.clip(jnp.asarray(action), 0, self.max_order).astype(state.liquid.dtype)
         bought = self.unit_cost * jnp.minimum(order, jnp.maximum(affordable, 0.0))
         rate = self._rate(state)
         due = state.pending[0]

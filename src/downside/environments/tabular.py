@@ -9,8 +9,8 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Float, Int
 
-from downside.arrays import sample_index
-from downside.checks import check_count, check_not_negative, check_probability
+from downside.arrays import array_module, is_traced, sample_index
+from downside.checks import check_count, check_finite, check_not_negative, check_probability
 from downside.environments.base import (
     Environment,
     Noise,
@@ -18,6 +18,7 @@ from downside.environments.base import (
     Transition,
     cut_discount,
     draw_noise,
+    settle_numbers,
 )
 from downside.records import record, static
 
@@ -70,39 +71,38 @@ class Tabular(Environment[TabularState]):
     horizon: int | None = static(default=None)
 
     def __post_init__(self) -> None:
-        transitions = np.asarray(self.transitions, float)
-        if transitions.ndim != 3:
+        tables = (self.transitions, self.rewards, self.next_states, self.ends, self.reward_std)
+        xp = array_module(*filter(is_traced, (*tables, self.start)))  # traced tables stay in JAX
+        transitions = _table("transitions", self.transitions, xp)
+        if transitions.ndim != 3 or 0 in transitions.shape:
             raise ValueError(
                 f"transitions has the shape {transitions.shape}; it must be (states, actions, "
-                "outcomes), with as many outcomes as states unless next_states is given"
+                "outcomes), at least one of each, and as many outcomes as states unless "
+                "next_states is given"
             )
         n_states, _, n_outcomes = shape = transitions.shape
-        check_probability("transitions", transitions)
-        _check_sums("transitions", transitions, "(states, actions)")
-        if self.next_states is None:
-            if n_outcomes != n_states:
-                raise ValueError(
-                    f"transitions has {n_outcomes} outcomes for {n_states} states; "
-                    "give next_states to say where each outcome leads"
-                )
-            next_states = np.broadcast_to(np.arange(n_states), shape)
-        else:
-            next_states = _broadcast("next_states", self.next_states, shape, int)
-            _check_states("next_states", next_states, n_states)
-        terminal = np.asarray(tuple(self.terminal), int)
-        _check_states("terminal", terminal, n_states)
-        ends = np.zeros(shape, bool) if self.ends is None else self.ends
-        start = np.eye(n_states)[0] if self.start is None else np.asarray(self.start, float)
+        _check_distribution("transitions", transitions, "(states, actions)")
+        if self.next_states is None and n_outcomes != n_states:
+            raise ValueError(
+                f"transitions has {n_outcomes} outcomes for {n_states} states; "
+                "give next_states to say where each outcome leads"
+            )
+        given = np.arange(n_states) if self.next_states is None else self.next_states
+        next_states = _whole("next_states", _broadcast("next_states", given, shape, xp), n_states)
+        terminal = _whole("terminal", np.asarray(tuple(self.terminal)), n_states)
+        ends = _broadcast("ends", False if self.ends is None else self.ends, shape, xp)
+        if not is_traced(ends) and not np.all((np.asarray(ends) == 0) | (np.asarray(ends) == 1)):
+            raise ValueError("ends has entries that are neither true nor false")
+        start = _table("start", np.eye(n_states)[0] if self.start is None else self.start, xp)
         if start.shape != (n_states,):
             raise ValueError(f"start has the shape {start.shape}; it must be ({n_states},)")
-        check_probability("start", start)
-        _check_sums("start", start, "states")
-        rewards = _broadcast("rewards", self.rewards, shape, float)
-        if not np.all(np.isfinite(rewards[transitions > 0])):
-            raise ValueError("rewards has entries that are not finite; every reward must be")
-        reward_std = _broadcast("reward_std", self.reward_std, shape, float)
+        _check_distribution("start", start, "states")
+        rewards = _broadcast("rewards", _table("rewards", self.rewards, xp), shape, xp)
+        check_finite("rewards", rewards)
+        reward_std = _broadcast("reward_std", _table("reward_std", self.reward_std, xp), shape, xp)
         check_not_negative("reward_std", reward_std)
         check_probability("discount", self.discount)
+        settle_numbers(self)
         if self.horizon is not None:
             check_count("horizon", self.horizon, least=1)
         for name, value in (
@@ -110,7 +110,7 @@ class Tabular(Environment[TabularState]):
             ("rewards", rewards),
             ("next_states", next_states),
             ("terminal", tuple(int(state) for state in terminal)),
-            ("ends", _broadcast("ends", ends, shape, bool) | np.isin(next_states, terminal)),
+            ("ends", ends.astype(bool) | xp.isin(next_states, terminal)),
             ("reward_std", reward_std),
             ("start", start),
         ):
@@ -226,10 +226,17 @@ class Tabular(Environment[TabularState]):
         return f"step {int(np.asarray(state.time))}  state {int(np.asarray(state.index))}"
 
 
-def _broadcast(name: str, value: Any, shape: tuple[int, ...], dtype: type) -> np.ndarray:
-    table = np.asarray(value)
+def _table(name: str, value: Any, xp: Any) -> Any:
     try:
-        return np.array(np.broadcast_to(table, shape), dtype)
+        return xp.asarray(value) * 1.0 if is_traced(value) else xp.asarray(np.asarray(value, float))
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a table of numbers; it is {value!r}") from None
+
+
+def _broadcast(name: str, value: Any, shape: tuple[int, ...], xp: Any) -> Any:
+    table = xp.asarray(value)
+    try:
+        return xp.array(xp.broadcast_to(table, shape))
     except ValueError:
         raise ValueError(
             f"{name} has the shape {table.shape}; with these transitions it must broadcast "
@@ -237,7 +244,10 @@ def _broadcast(name: str, value: Any, shape: tuple[int, ...], dtype: type) -> np
         ) from None
 
 
-def _check_sums(name: str, table: np.ndarray, axes: str) -> None:
+def _check_distribution(name: str, table: Any, axes: str) -> None:
+    check_probability(name, table)
+    if is_traced(table):
+        return
     off = np.abs(table.sum(-1) - 1.0)
     if np.max(off, initial=0.0) > _ROUNDING:
         worst = np.unravel_index(np.argmax(off), off.shape)
@@ -245,8 +255,13 @@ def _check_sums(name: str, table: np.ndarray, axes: str) -> None:
         raise ValueError(f"{name} sums to {table.sum(-1)[worst]}{where}; probabilities sum to 1")
 
 
-def _check_states(name: str, states: np.ndarray, n_states: int) -> None:
-    needed = f"a state is a number from 0 to {n_states - 1}"
-    outside = states[(states < 0) | (states >= n_states)]
-    if outside.size:
-        raise ValueError(f"{name} has the entry {outside[0]}; {needed}")
+def _whole(name: str, states: Any, n_states: int) -> Any:
+    """States are whole numbers from 0 to n_states - 1."""
+    if is_traced(states):
+        return states.astype(int)
+    numbers = np.asarray(states)
+    wrong = numbers[(numbers < 0) | (numbers >= n_states) | (numbers != np.round(numbers))]
+    if wrong.size:
+        needed = f"a state is a whole number from 0 to {n_states - 1}"
+        raise ValueError(f"{name} has the entry {wrong[0]}; {needed}")
+    return states.astype(int)

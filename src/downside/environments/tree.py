@@ -15,6 +15,7 @@ from downside.environments.base import (
     Transition,
     cut_discount,
     draw_noise,
+    settle_numbers,
 )
 from downside.records import record, static
 
@@ -46,6 +47,7 @@ class Tree(Environment[TreeState]):
     horizon: int = static(default=2, init=False)
 
     def __post_init__(self) -> None:
+        settle_numbers(self)
         check_probability("discount", self.discount)
 
     @property

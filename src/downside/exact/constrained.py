@@ -25,6 +25,9 @@ class ConstrainedOptimum:
 
     ``policy`` is (S, A), or (T, S, A) with a horizon. ``multipliers`` are the derivatives of the
     best mean with respect to the thresholds.
+
+    >>> ConstrainedOptimum(np.ones((1, 1)), 1.5, np.array([0.2]), np.array([0.0])).mean
+    1.5
     """
 
     policy: Table
@@ -128,9 +131,15 @@ def _policy_of(visits: Table) -> Table:
     return np.divide(visits, totals, out=uniform, where=totals > 0)
 
 
+def _rounded_up(risk: float) -> str:
+    """Nine digits, so that the number itself is a threshold that can be met."""
+    digit = 10.0 ** (np.floor(np.log10(max(abs(risk), 1e-300))) - 8)
+    return f"{np.ceil(risk / digit + 1e-3) * digit:.9g}"
+
+
 def _lowest_risks(flow: Any, start: Table, costs: Table, thresholds: Table) -> str:
     lowest = [optimize.linprog(c, A_eq=flow, b_eq=start, method="highs").fun for c in costs]
     return "no policy meets the thresholds: " + "; ".join(
-        f"threshold {nu:g}, lowest risk {low:.6g}"
+        f"threshold {nu:.9g}, lowest risk {_rounded_up(low)}"
         for nu, low in zip(thresholds, lowest, strict=True)
     )

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from downside.closed_forms import normal_lower_partial_moment
 from downside.environments.base import Transition
 from downside.environments.tabular import Tabular
-from downside.signals import Predictions, Target
+from downside.signals import Predictions, Target, as_target
 
 Table = NDArray[np.float64]
 
@@ -60,7 +60,11 @@ def action_values(mdp: Tabular, policy: ArrayLike, cumulants: ArrayLike | None =
 
 
 def start_value(mdp: Tabular, policy: ArrayLike, cumulants: ArrayLike | None = None) -> float:
-    """J = E[sum_t g^t c_t] from the start distribution."""
+    """J = E[sum_t g^t c_t] from the start distribution.
+
+    >>> start_value(Tabular([[[1.0]]], [[[3.0]]], discount=0.5, horizon=2), [[1.0]])   # 3 + 1.5
+    4.5
+    """
     policy = check_policy(mdp, policy)
     q, first = action_values(mdp, policy, cumulants), policy
     if mdp.horizon is not None:
@@ -72,6 +76,10 @@ def state_distribution(mdp: Tabular, policy: ArrayLike) -> Table:
     """The discounted state distribution d(s) = sum_t g^t P(S_t = s), not normalised.
 
     With a horizon entry (t, s) is g^t P(S_t = s).
+
+    >>> swap = Tabular([[[0.0, 1.0]], [[1.0, 0.0]]], 0.0, discount=0.5, horizon=2)
+    >>> state_distribution(swap, [[1.0], [1.0]]).tolist()
+    [[1.0, 0.0], [0.0, 0.5]]
     """
     policy = check_policy(mdp, policy)
     continuation = _continuation(mdp)
@@ -86,7 +94,7 @@ def state_distribution(mdp: Tabular, policy: ArrayLike) -> Table:
     return d
 
 
-def proxy(mdp: Tabular, policy: ArrayLike, target: Target, order: float = 1) -> Table:
+def proxy(mdp: Tabular, policy: ArrayLike, target: Any, order: float = 1) -> Table:
     """The action-values of the signal ((tau_R - R)+)^order: what a risk critic learns [proxy].
 
     >>> from downside.signals import Fixed
@@ -97,8 +105,15 @@ def proxy(mdp: Tabular, policy: ArrayLike, target: Target, order: float = 1) -> 
     return action_values(mdp, policy, risk_cumulants(mdp, policy, target, order))
 
 
-def risk_cumulants(mdp: Tabular, policy: ArrayLike, target: Target, order: float = 1) -> Table:
-    """The expected signal of each outcome (over the reward's noise and the next action)."""
+def risk_cumulants(mdp: Tabular, policy: ArrayLike, target: Any, order: float = 1) -> Table:
+    """The expected signal of each outcome (over the reward's noise and the next action).
+
+    ``target`` is a target, a number, or a function of the transition.
+
+    >>> coin = Tabular([[[0.5, 0.5]]], [[[1.0, -1.0]]], next_states=[[[0, 0]]], horizon=1)
+    >>> risk_cumulants(coin, [[1.0]], 0.5).tolist()   # 0.5 is missed by 1.5 on tails
+    [[[[0.0, 1.5]]]]
+    """
     policy = check_policy(mdp, policy)
     targets = step_targets(mdp, policy, target)
     rewards, stds = np.asarray(mdp.rewards)[..., None], np.asarray(mdp.reward_std)[..., None]
@@ -106,9 +121,15 @@ def risk_cumulants(mdp: Tabular, policy: ArrayLike, target: Target, order: float
     return np.sum(signals * _next_action_weights(mdp, policy), axis=-1)
 
 
-def step_targets(mdp: Tabular, policy: ArrayLike, target: Target) -> Table:
-    """tau_R for every step: (S, A, K, next action), with the time first if there is a horizon."""
+def step_targets(mdp: Tabular, policy: ArrayLike, target: Any) -> Table:
+    """tau_R for every step: (S, A, K, next action), with the time first if there is a horizon.
+
+    >>> coin = Tabular([[[0.5, 0.5]]], [[[1.0, -1.0]]], next_states=[[[0, 0]]], horizon=4)
+    >>> step_targets(coin, [[1.0]], 2.0)[:, 0, 0, 0, 0].tolist()   # split evenly
+    [0.5, 0.5, 0.5, 0.5]
+    """
     policy = check_policy(mdp, policy)
+    goal = as_target(target)
     q = action_values(mdp, policy)
     q = q[None] if mdp.horizon is None else q
     n_times, n_states, n_actions = q.shape
@@ -137,9 +158,22 @@ def step_targets(mdp: Tabular, policy: ArrayLike, target: Target) -> Table:
         "next_value": next_q[time, next_state, next_action],
     }
     with jax.enable_x64(True):
-        flat = np.asarray(_targets(target, step, prediction, mdp.discount, mdp.horizon), float)
+        flat = np.asarray(_targets(goal, step, prediction, mdp.discount, mdp.horizon), float)
+        if np.any(mdp.reward_std > 0):
+            _refuse_noisy_target(goal, step, prediction, mdp, flat)
     table = flat.reshape(n_times, n_states, n_actions, n_outcomes, n_actions)
     return table[0] if mdp.horizon is None else table
+
+
+def _refuse_noisy_target(
+    target: Target, step: Any, prediction: Any, mdp: Tabular, flat: Table
+) -> None:
+    moved = step | {"reward": step["reward"] + 0.5}
+    if not np.array_equal(flat, _targets(target, moved, prediction, mdp.discount, mdp.horizon)):
+        raise ValueError(
+            "the target depends on the reward, and the rewards are noisy: its exact proxy is not "
+            "known; use a target of the state and action, or rewards without noise"
+        )
 
 
 @partial(jax.jit, static_argnames=("horizon",))

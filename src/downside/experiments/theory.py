@@ -3,6 +3,7 @@
 Nothing here is quoted: the returns of every MDP are enumerated, every counter-example is computed.
 """
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,7 @@ from downside.exact import (
     start_value,
 )
 from downside.exact.bandit import bandit_lpm, bandit_proxy
-from downside.experiments.base import Claim, Results
+from downside.experiments.base import Claim, Results, Verdict
 from downside.moments import lower_partial_moment, upper_partial_moment
 from downside.signals import Centralised, Custom, Fixed, Target, TDError
 
@@ -93,7 +94,11 @@ def _bound(rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
 
     def compare(name: str, mdp: Tabular, policy: np.ndarray, target: Target, tau: float) -> None:
         risk = start_value(mdp, policy, risk_cumulants(mdp, policy, target))
-        dist = return_distribution(mdp, policy, tolerance=1e-3, max_atoms=3_000)
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # a coarse distribution will do: its error is subtracted
+            dist = return_distribution(mdp, policy, tolerance=1e-2, max_atoms=1_000)
         lpm = dist.lower_partial_moment(tau) - dist.error
         slack.setdefault(name, []).append(risk - lpm)
 
@@ -253,17 +258,18 @@ def _judge_bound(results: Results) -> Claim:
         for name, values in results.items()
         if name.startswith("bound: ")
     }
+    luck, bandit = results["example_luck"], results["example_bandit"]
     printed = results["bound: fixed, T steps, (1-g) tau as printed"] < -ROUNDING
     interval = binomtest(int(printed.sum()), printed.size).proportion_ci()
     proven = all(shares[name] == 0.0 for name in THEOREMS)
-    luck, bandit = results["example_luck"], results["example_bandit"]
+    refuted = luck[1] > luck[0] + ROUNDING and bandit[1] > bandit[0] + ROUNDING
     return Claim(
         id="2 bound",
         paper="the proxy bounds the LPM from above",
         measured=float(printed.mean()),
         low=float(interval.low),
         high=float(interval.high),
-        verdict="holds with a correction" if proven else "fails",
+        verdict="fails" if not proven else "holds with a correction" if refuted else "holds",
         note=(
             "Measured: share of random MDPs on which a fixed target, split as printed, violates "
             "the bound. What the proxy always bounds is the shortfall below the path's own sum of "
@@ -302,6 +308,12 @@ def _judge_contraction(results: Results) -> Claim:
     )
 
 
+def _variance_verdict(*, lemma: bool, hint: bool) -> Verdict:
+    if not lemma:
+        return "fails"
+    return "holds" if hint else "holds with a correction"
+
+
 def _judge_variance(results: Results) -> Claim:
     worst = float(results["lemma2_gaps"].min())
     shares = results["targets_exceed"]
@@ -313,7 +325,7 @@ def _judge_variance(results: Results) -> Claim:
         measured=share,
         low=share - 1.96 * error,
         high=share + 1.96 * error,
-        verdict="holds with a correction" if worst >= -ROUNDING else "fails",
+        verdict=_variance_verdict(lemma=worst >= -ROUNDING, hint=share == 0.0),
         note=(
             "The lemma holds. The hint about the Bellman targets does not: measured is the share "
             "of state-action pairs of random MDPs whose target for the proxy varies more than "
