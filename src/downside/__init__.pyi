@@ -9,6 +9,13 @@ from .closed_forms import normal_lower_partial_moment as normal_lower_partial_mo
 from .closed_forms import normal_upper_partial_moment as normal_upper_partial_moment
 from .closed_forms import pareto_lower_partial_moment as pareto_lower_partial_moment
 from .closed_forms import pareto_upper_partial_moment as pareto_upper_partial_moment
+from .critics import GQ as GQ
+from .critics import LSTD as LSTD
+from .critics import MonteCarlo as MonteCarlo
+from .critics import MonteCarloLeastSquares as MonteCarloLeastSquares
+from .critics import RecursiveLSTD as RecursiveLSTD
+from .critics import Sarsa as Sarsa
+from .critics import TrueOnlineSarsa as TrueOnlineSarsa
 from .environments import Bandit as Bandit
 from .environments import Consumption as Consumption
 from .environments import Portfolio as Portfolio

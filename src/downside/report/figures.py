@@ -33,8 +33,9 @@ def save(figure: Figure, stem: Path) -> list[Path]:
     """Write a figure as PNG, SVG and PDF, without dates, so that equal results give equal files."""
     paths = [stem.with_suffix(f".{kind}") for kind in ("png", "svg", "pdf")]
     undated = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-    for path in paths:
-        figure.savefig(path, dpi=200, bbox_inches="tight", metadata=undated[path.suffix])
+    with matplotlib.rc_context(STYLE):
+        for path in paths:
+            figure.savefig(path, dpi=200, bbox_inches="tight", metadata=undated[path.suffix])
     return paths
 
 
