@@ -63,14 +63,25 @@ def sigmoid(x: Any) -> Any:
     return jax.nn.sigmoid(x)
 
 
-def log_softmax(x: Any) -> Any:
-    """Logarithms of the probabilities that go with logits, over the last axis."""
+def below_maximum(x: Any) -> Any:
+    """x minus its largest number over the last axis, which derivatives take for a constant.
+
+    >>> below_maximum(np.array([1.0, 3.0])).tolist()
+    [-2.0, 0.0]
+    """
+    largest = array_module(x).max(x, axis=-1, keepdims=True)
     if array_module(x) is np:
-        shifted = x - np.max(x, axis=-1, keepdims=True)
-        return shifted - np.log(np.sum(np.exp(shifted), axis=-1, keepdims=True))
+        return x - largest
     import jax
 
-    return jax.nn.log_softmax(x)
+    return x - jax.lax.stop_gradient(largest)
+
+
+def log_softmax(x: Any) -> Any:
+    """Logarithms of the probabilities that go with logits, over the last axis."""
+    xp = array_module(x)
+    shifted = below_maximum(x)
+    return shifted - xp.log(xp.sum(xp.exp(shifted), axis=-1, keepdims=True))
 
 
 def sample_index(probabilities: Any, uniform: Any) -> Any:

@@ -18,8 +18,8 @@ def check_range(name: str, value: Any, low: float, high: float, needed: str) -> 
         raise ValueError(f"{name} is {value!r}, which is not a number; {needed}") from None
     fine = (numbers >= low) & (numbers <= high)  # NaN fails both
     if not np.all(fine):
-        verb = "has the entry" if numbers.ndim else "is"
-        raise ValueError(f"{name} {verb} {numbers[~fine].flat[0]:g}; {needed}")
+        came = f"has the entry {numbers[~fine].flat[0]}" if numbers.ndim else f"is {value}"
+        raise ValueError(f"{name} {came}; {needed}")
 
 
 def check_probability(name: str, value: Any) -> None:

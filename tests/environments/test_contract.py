@@ -1,6 +1,7 @@
 """What every environment promises. A new environment is one line in ENVIRONMENTS."""
 
 import itertools
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +24,9 @@ ENVIRONMENTS = {
 }
 
 
+FEW_EPS = 16 * float(jnp.finfo(jnp.float32).eps)
+
+
 @pytest.fixture(params=ENVIRONMENTS, name="env")
 def every_environment(request):
     return ENVIRONMENTS[request.param]
@@ -38,6 +42,11 @@ def random_action(env, key):
 def take_step(env, key, state):
     action_key, noise_key = jax.random.split(key)
     return env.step(noise_key, state, random_action(env, action_key))
+
+
+@jax.jit
+def make_transition(env, state, action, noise):
+    return env.transition(state, action, noise)
 
 
 def walk(env, key):
@@ -127,17 +136,53 @@ def test_the_mean_reward_is_the_mean_of_the_rewards(env):
     assert float(first.mean_reward) == pytest.approx(exact)
 
 
-def test_it_can_be_vmapped_over_its_numbers(env):
-    def reward(discount):
-        changed = jax.tree.map(lambda x: x, env)
-        object.__setattr__(changed, "discount", discount)
-        state, _ = changed.reset(changed.draw(jax.random.key(1)))
-        return changed.step(
-            jax.random.key(2), state, random_action(env, jax.random.key(3))
-        ).discount
+NUMBERS = [
+    ("tree", "discount", (0.25, 0.75)),
+    ("bandit", "mean_b", (-2.0, 3.5)),
+    ("bandit", "pareto_shape", (1.5, 3.0)),
+    ("portfolio", "default_probability", (0.2, 0.6)),
+    ("portfolio", "liquid_rate", (1.01, 1.2)),
+    ("portfolio, purchase", "low_rate", (1.02, 1.4)),
+    ("portfolio, maturity", "unit_cost", (0.02, 0.09)),
+    ("consumption", "liquid_drift", (0.1, 0.7)),
+    ("consumption", "initial_wealth", (0.5, 2.0)),
+    ("consumption, capital", "volatility", (0.2, 0.9)),
+    (
+        "tabular",
+        "rewards",
+        (ENVIRONMENTS["tabular"].rewards, 3.0 - ENVIRONMENTS["tabular"].rewards),
+    ),
+    ("tabular", "discount", (0.25, 0.75)),
+]
 
-    first = jax.vmap(reward)(jnp.array([0.25, 0.75]))
-    assert first.tolist() in ([0.25, 0.75], [0.0, 0.0])
+
+def numbers_of_a_walk(env):
+    """Rewards, mean rewards, observations and discounts of six steps, until orders mature."""
+
+    def one_step(state, key):
+        step = take_step(env, key, state)
+        numbers = step.reward, step.mean_reward, step.next_obs, step.discount
+        return step.next_state, numbers
+
+    state, _ = env.reset(env.draw(jax.random.key(1)))
+    return jax.lax.scan(one_step, state, jax.random.split(jax.random.key(2), 6))[1]
+
+
+@pytest.mark.parametrize(("name", "number", "values"), NUMBERS)
+def test_it_can_be_vmapped_over_its_numbers(name, number, values):
+    def walk_with(value):
+        return numbers_of_a_walk(replace(ENVIRONMENTS[name], **{number: value}))
+
+    together = jax.vmap(walk_with)(jnp.asarray(values, jnp.float32))
+    one_by_one = jax.tree.map(lambda *x: np.stack(x), *map(walk_with, values))
+
+    assert not all(np.allclose(first, second) for first, second in together)
+    for got, expected in zip(together, one_by_one, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_every_environment_is_vmapped_over_something():
+    assert {name for name, _, _ in NUMBERS} == set(ENVIRONMENTS)
 
 
 def test_a_state_can_be_read(env):
@@ -145,11 +190,31 @@ def test_a_state_can_be_read(env):
     assert len(env.render(state)) > 3
 
 
-def test_it_runs_in_double_precision_and_agrees(env):
-    single = walk(env, jax.random.key(21))
+@pytest.mark.parametrize("double", [False, True])
+def test_every_number_has_the_precision_in_use(env, double):
+    with jax.enable_x64(double):
+        state, obs = env.reset(env.draw(jax.random.key(1)))
+        step = take_step(env, jax.random.key(2), state)
+    numbers = [x.dtype for x in jax.tree.leaves((state, obs, step)) if x.dtype.kind == "f"]
+    assert set(numbers) == {jnp.dtype(jnp.float64 if double else jnp.float32)}
+
+
+def test_single_and_double_precision_agree(env):
+    # The same state, action and noise, drawn in double precision and rounded. One step is a few
+    # operations on numbers near 1, each rounded by half an eps.
     with jax.enable_x64(True):
-        state, _ = env.reset(env.draw(jax.random.key(1)))
-        step = env.step(jax.random.key(2), state, random_action(env, jax.random.key(3)))
-        assert step.reward.dtype == jnp.float64
-        assert all(x.dtype != jnp.float32 for x in jax.tree.leaves(step))
-    assert single[0].reward.dtype == jnp.float32
+        state, _ = env.reset(env.draw(jax.random.key(21)))
+        steps = []
+        for key in jax.random.split(jax.random.key(22), 6):
+            action_key, noise_key = jax.random.split(key)
+            given = state, random_action(env, action_key), env.draw(noise_key)
+            steps.append((given, make_transition(env, *given)))
+            state = steps[-1][1].next_state
+        steps = jax.tree.map(np.asarray, steps)
+
+    for given, double in steps:
+        single = make_transition(env, *jax.tree.map(jnp.asarray, given))
+        assert single.reward.dtype == jnp.float32
+        for name in ("reward", "mean_reward", "next_obs", "discount", "terminated"):
+            rounded, exact = getattr(single, name), getattr(double, name)
+            np.testing.assert_allclose(rounded, exact, rtol=FEW_EPS, atol=FEW_EPS, err_msg=name)

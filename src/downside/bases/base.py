@@ -5,6 +5,7 @@ can be counted. Nothing here imports JAX, so that a trained policy can act with 
 """
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -32,9 +33,9 @@ class Basis(ABC):
 
     @abstractmethod
     def outside(self, obs: Any) -> Any:
-        """How many numbers of each observation are clipped because they lie outside the box."""
+        """How many numbers of each observation lie outside what the basis is for."""
 
-    @property
+    @cached_property
     def n_features(self) -> int:
         """The number of features."""
         return len(self.names)
@@ -46,7 +47,7 @@ class BoxBasis(Basis):
     low: Any
     high: Any
 
-    @property
+    @cached_property
     def box(self) -> "Box":
         """The box as one thing."""
         return Box(self.low, self.high)
@@ -59,9 +60,9 @@ class BoxBasis(Basis):
 @final
 @record
 class Box:
-    """Where a basis is defined: ``low`` and ``high`` per input; infinite where there is no limit.
+    """``low`` and ``high`` in each dimension; infinite where there is no limit.
 
-    >>> Box([0.0, -1.0], [1.0, 1.0]).unit(np.array([0.25, 3.0])).tolist()
+    >>> Box(low=[0.0, -1.0], high=1.0).unit(np.array([0.25, 3.0])).tolist()
     [0.25, 1.0]
     """
 
@@ -69,16 +70,18 @@ class Box:
     high: Any = static()
 
     def __post_init__(self) -> None:
-        low, high = (np.atleast_1d(np.asarray(x, float)) for x in (self.low, self.high))
-        if low.shape != high.shape or low.ndim != 1:
+        low, high = (np.atleast_1d(np.asarray(end, float)) for end in (self.low, self.high))
+        size = max(low.size, high.size)
+        if size == 0 or not {low.shape, high.shape} <= {(1,), (size,)}:
             raise ValueError(
                 f"the box has low of shape {low.shape} and high of shape {high.shape}; "
-                "give one number per input to each"
+                "give one number per dimension to each"
             )
+        low, high = (np.broadcast_to(end, (size,)) for end in (low, high))
         if not np.all(low < high):  # NaN fails too
             first = int(np.argmin(low < high))
             raise ValueError(
-                f"the box has low {low[first]} and high {high[first]} at input {first}; "
+                f"the box has low {low[first]} and high {high[first]} in dimension {first}; "
                 "low must be below high"
             )
         object.__setattr__(self, "low", tuple(low.tolist()))
@@ -86,45 +89,54 @@ class Box:
 
     @property
     def size(self) -> int:
-        """The number of inputs."""
+        """The number of dimensions."""
         return len(self.low)
+
+    def ends(self, like: Any) -> tuple[Any, Any]:
+        """``low`` and ``high`` as arrays of the kind of ``like``."""
+        xp = array_module(like)
+        return xp.asarray(self.low, like.dtype), xp.asarray(self.high, like.dtype)
 
     def clip(self, obs: Any) -> Any:
         """The nearest point of the box."""
-        xp = array_module(obs)
-        obs = as_floats(obs, xp)
-        if obs.shape[-1:] != (self.size,):
-            raise ValueError(
-                f"the observation has the shape {obs.shape}; the basis is for {self.size} inputs"
-            )
-        return xp.clip(obs, xp.asarray(self.low, obs.dtype), xp.asarray(self.high, obs.dtype))
+        obs = self._points(obs)
+        return array_module(obs).clip(obs, *self.ends(obs))
 
     def unit(self, obs: Any) -> Any:
         """The nearest point of the box, as a point of the unit cube."""
-        xp = array_module(obs)
         inside = self.clip(obs)
-        low, high = (xp.asarray(x, inside.dtype) for x in (self.low, self.high))
+        low, high = self.ends(inside)
         return (inside - low) / (high - low)
 
     def outside(self, obs: Any) -> Any:
-        """How many inputs of each observation lie outside."""
-        xp = array_module(obs)
-        obs = as_floats(obs, xp)
-        low, high = (xp.asarray(x, obs.dtype) for x in (self.low, self.high))
-        return xp.sum((obs < low) | (obs > high), axis=-1)
+        """How many numbers of each observation lie outside; what is not a number does."""
+        obs = self._points(obs)
+        low, high = self.ends(obs)
+        return array_module(obs).sum(~((obs >= low) & (obs <= high)), axis=-1)
 
-    def require_finite(self, basis: str) -> None:
-        """Refuse a box without limits, for a basis that needs them."""
-        if not np.all(np.isfinite([*self.low, *self.high])):
+    def require_finite(self, owner: str) -> None:
+        """Refuse a box without limits, for those that need them."""
+        if not np.all(np.isfinite([self.low, self.high])):
             raise ValueError(
-                f"{basis} needs a finite box; low is {self.low} and high is {self.high}; "
-                "give limits, or scale the inputs with Scaled"
+                f"{owner} needs a finite box; low is {self.low} and high is {self.high}"
             )
+
+    def _points(self, obs: Any) -> Any:
+        obs = as_floats(obs, array_module(obs))
+        if obs.shape[-1:] != (self.size,):
+            raise ValueError(
+                f"the observation has the shape {obs.shape}; "
+                f"its last axis must hold {self.size} numbers, as the box of the basis does"
+            )
+        return obs
 
 
 def settle_box(owner: Any, size: int | None = None) -> None:
-    """Check ``low`` and ``high`` of a new record and keep them as tuples of ``size`` numbers."""
-    ends = (np.asarray(end, float) for end in (owner.low, owner.high))
-    box = Box(*(end if size is None else np.broadcast_to(end, (size,)) for end in ends))
+    """Check ``low`` and ``high`` of a new record and keep them as tuples, of ``size`` if given."""
+    box = Box(owner.low, owner.high)
+    if size is not None and box.size == 1:
+        box = Box(box.low * size, box.high * size)
+    if size is not None and box.size != size:
+        raise ValueError(f"the box has {box.size} dimensions; give {size} numbers, or one for all")
     object.__setattr__(owner, "low", box.low)
     object.__setattr__(owner, "high", box.high)

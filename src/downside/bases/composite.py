@@ -5,7 +5,7 @@ from typing import Any, final
 
 import numpy as np
 
-from downside.arrays import array_module
+from downside.arrays import array_module, as_floats
 from downside.bases.base import Basis
 from downside.bases.scaling import Scaling
 from downside.records import record, static
@@ -14,12 +14,16 @@ from downside.records import record, static
 @final
 @record
 class Custom(Basis):
-    """A function of the observation, with the names of the features that it returns.
+    """A function of observations (leading axes kept), with the names of the features it returns.
 
-    A feature named "1" is taken to be the constant.
+    A feature named "1" is taken to be the constant. To serve NumPy and JAX, the function uses
+    operators, or takes the array module from the observation as here.
 
-    >>> Custom(lambda obs: np.stack([obs[..., 0], obs[..., 0] ** 2]), ["x", "x^2"]).n_features
-    2
+    >>> def powers(obs):
+    ...     xp = obs.__array_namespace__()
+    ...     return xp.stack([obs[..., 0], obs[..., 0] ** 2], axis=-1)
+    >>> Custom(powers, ["x", "x^2"])(np.array([[2.0], [3.0]])).tolist()
+    [[2.0, 4.0], [3.0, 9.0]]
     """
 
     function: Callable[[Any], Any] = static()
@@ -27,8 +31,10 @@ class Custom(Basis):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "feature_names", tuple(self.feature_names))
-        if not self.feature_names:
-            raise ValueError("the basis has no feature names; give one per feature")
+        if not self.feature_names or len(set(self.feature_names)) < len(self.feature_names):
+            raise ValueError(
+                f"the feature names are {self.feature_names}; give one per feature, no two alike"
+            )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -38,23 +44,26 @@ class Custom(Basis):
     @property
     def constant(self) -> np.ndarray | None:
         """The feature that is named 1, if there is one."""
-        is_one = np.array([name == "1" for name in self.names], float)
-        return is_one / is_one.sum() if is_one.any() else None
+        return np.eye(self.n_features)[self.names.index("1")] if "1" in self.names else None
 
     def __call__(self, obs: Any) -> Any:
         """What the function returns, if it has the promised size."""
+        obs = array_module(obs).asarray(obs)
         features = self.function(obs)
-        if features.shape[-1:] != (self.n_features,):
+        features = as_floats(features, array_module(features))
+        of_numbers, of_vectors = ((*s, self.n_features) for s in (obs.shape, obs.shape[:-1]))
+        if features.shape not in (of_numbers, of_vectors):
             raise ValueError(
-                f"the basis function returned the shape {features.shape}; "
-                f"with {self.n_features} feature names its last axis must be {self.n_features}"
+                f"the basis function returned the shape {features.shape} for observations of "
+                f"shape {obs.shape}; it must keep the leading axes, and return "
+                f"{self.n_features} numbers for {self.n_features} feature names in the last"
             )
         return features
 
     def outside(self, obs: Any) -> Any:
         """None: a function knows no box."""
-        xp = array_module(obs)
-        return xp.zeros(xp.asarray(obs).shape[:-1], int)
+        features = self(obs)
+        return array_module(features).zeros(features.shape[:-1], int)
 
 
 @final
@@ -126,16 +135,19 @@ class Scaled(Basis):
         weights = self.basis.constant
         if weights is None or self.features is None:
             return weights
-        scaling = self.features
-        shift, scale = (np.asarray(x, float) for x in (scaling.shift, scaling.scale))
+        shift, scale = (np.asarray(x, float) for x in (self.features.shift, self.features.divisor))
         level = 1.0 - np.sum(weights * shift)
-        return weights * scale / level if level != 0.0 else None
+        centred_away = abs(level) < 1e-3  # running means add up to 1 up to their rounding only
+        return None if centred_away else weights * scale / level
 
     def __call__(self, obs: Any) -> Any:
         """Rescale, map, rescale."""
-        features = self.basis(obs if self.inputs is None else self.inputs(obs))
+        features = self.basis(self._inputs(obs))
         return features if self.features is None else self.features(features)
 
     def outside(self, obs: Any) -> Any:
         """What the basis clips of the rescaled inputs."""
-        return self.basis.outside(obs if self.inputs is None else self.inputs(obs))
+        return self.basis.outside(self._inputs(obs))
+
+    def _inputs(self, obs: Any) -> Any:
+        return obs if self.inputs is None else self.inputs(obs)

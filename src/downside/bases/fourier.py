@@ -1,5 +1,6 @@
 """The Fourier basis: cosines of every frequency up to an order."""
 
+from functools import cached_property
 from itertools import product
 from typing import Any, final
 
@@ -38,7 +39,7 @@ class Fourier(BoxBasis):
     @property
     def constant(self) -> np.ndarray:
         """The first feature has the frequency 0."""
-        return np.eye(len(self._frequencies))[0]
+        return np.eye(self.n_features)[0]
 
     def __call__(self, obs: Any) -> Any:
         """The features (..., (order + 1)^d)."""
@@ -46,7 +47,7 @@ class Fourier(BoxBasis):
         xp = array_module(x)
         return xp.cos(np.pi * (x @ xp.asarray(self._frequencies.T, x.dtype)))
 
-    @property
+    @cached_property
     def _frequencies(self) -> np.ndarray:
         return np.array(list(product(range(self.order + 1), repeat=self.box.size)), float)
 

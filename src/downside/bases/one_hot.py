@@ -4,7 +4,7 @@ from typing import Any, final
 
 import numpy as np
 
-from downside.arrays import array_module
+from downside.arrays import array_module, as_floats
 from downside.bases.base import Basis
 from downside.checks import check_count
 from downside.records import record, static
@@ -35,13 +35,16 @@ class OneHot(Basis):
         return np.ones(self.size)
 
     def __call__(self, obs: Any) -> Any:
-        """Binary features (..., size); a number outside is moved to the nearest end."""
+        """Binary features (..., size); what is none of the states counts as the nearest one."""
         xp = array_module(obs)
-        index = xp.clip(xp.asarray(obs), 0, self.size - 1)
-        return (index[..., None] == xp.arange(self.size).astype(index.dtype)).astype(float)
+        number = as_floats(obs, xp)
+        nearest = xp.clip(xp.round(number), 0, self.size - 1)
+        states = xp.arange(self.size).astype(number.dtype)
+        return (nearest[..., None] == states).astype(number.dtype)
 
     def outside(self, obs: Any) -> Any:
         """1 where the number is none of the states."""
         xp = array_module(obs)
-        index = xp.asarray(obs)
-        return ((index < 0) | (index >= self.size)).astype(int)
+        number = as_floats(obs, xp)
+        states = xp.arange(self.size).astype(number.dtype)
+        return xp.all(number[..., None] != states, axis=-1).astype(int)

@@ -1,7 +1,7 @@
 """The polynomial basis; of order 1 it is the affine one."""
 
 from collections import Counter
-from itertools import combinations_with_replacement
+from itertools import accumulate, combinations_with_replacement
 from typing import Any, final
 
 import numpy as np
@@ -33,30 +33,29 @@ class Polynomial(BoxBasis):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The products, such as x1^2 x3."""
-        return tuple(_product_name(factors) for factors in self._products)
+        """The products, such as x1^2 x3, by rising degree."""
+        inputs = range(self.n_inputs)
+        degrees = range(self.order + 1)
+        products = (p for n in degrees for p in combinations_with_replacement(inputs, n))
+        return tuple(_product_name(factors) for factors in products)
 
     @property
     def constant(self) -> np.ndarray:
         """The first feature is 1."""
-        return np.eye(len(self._products))[0]
+        return np.eye(self.n_features)[0]
 
     def __call__(self, obs: Any) -> Any:
         """The features (..., n)."""
         x = self.box.clip(obs)
         xp = array_module(x)
-        columns = [xp.ones_like(x[..., 0])]
-        for factors in self._products[1:]:  # each extends an earlier product by its last factor
-            shorter = self._products.index(factors[:-1])
-            columns.append(columns[shorter] * x[..., factors[-1]])
-        return xp.stack(columns, axis=-1)
-
-    @property
-    def _products(self) -> list[tuple[int, ...]]:
-        """The inputs that are multiplied, by rising degree."""
-        degrees = range(self.order + 1)
-        inputs = range(self.n_inputs)
-        return [p for degree in degrees for p in combinations_with_replacement(inputs, degree)]
+        degrees = [xp.ones_like(x[..., :1]), x]
+        firsts = list(range(self.n_inputs))
+        for _ in range(self.order - 1):
+            # x_i times what begins with x_i or a later input: the rest of the degree before
+            parts = [x[..., i : i + 1] * degrees[-1][..., first:] for i, first in enumerate(firsts)]
+            firsts = [0, *accumulate(part.shape[-1] for part in parts[:-1])]
+            degrees.append(xp.concatenate(parts, axis=-1))
+        return xp.concatenate(degrees, axis=-1)
 
 
 def _product_name(factors: tuple[int, ...]) -> str:

@@ -1,5 +1,6 @@
 """Radial features: bumps about a grid of centres."""
 
+from functools import cached_property
 from itertools import product
 from typing import Any, final
 
@@ -7,7 +8,7 @@ import numpy as np
 
 from downside.arrays import array_module
 from downside.bases.base import BoxBasis, settle_box
-from downside.checks import check_count
+from downside.checks import check_count, check_positive
 from downside.records import record, static
 
 
@@ -29,15 +30,14 @@ class Radial(BoxBasis):
 
     def __post_init__(self) -> None:
         check_count("n_centres", self.n_centres, least=2)
-        if not np.all(np.asarray(self.width) > 0):
-            raise ValueError(f"width is {self.width}; it must be above 0")
+        check_positive("width", self.width)
         settle_box(self)
         self.box.require_finite("Radial")
 
     @property
     def names(self) -> tuple[str, ...]:
         """The centres, as points of the box."""
-        low, high = np.array(self.low), np.array(self.high)
+        low, high = self.box.ends(self._centres)
         points = low + self._centres * (high - low)
         return ("1", *(f"near ({', '.join(f'{v:g}' for v in point)})" for point in points))
 
@@ -48,13 +48,14 @@ class Radial(BoxBasis):
 
     def __call__(self, obs: Any) -> Any:
         """The features (..., 1 + n_centres^d)."""
-        x = self.box.unit(obs)
-        xp = array_module(x)
+        xp = array_module(obs, self.width)
+        x = xp.asarray(self.box.unit(obs))
         gaps = (x[..., None, :] - xp.asarray(self._centres, x.dtype)) * (self.n_centres - 1)
-        bumps = xp.exp(-xp.sum(gaps**2, axis=-1) / (2.0 * self.width**2))
+        distances = xp.sum(gaps**2, axis=-1)
+        bumps = xp.exp(-distances / (2.0 * xp.asarray(self.width, x.dtype) ** 2))
         return xp.concatenate([xp.ones_like(bumps[..., :1]), bumps], axis=-1)
 
-    @property
+    @cached_property
     def _centres(self) -> np.ndarray:
         grid = np.linspace(0.0, 1.0, self.n_centres)
         return np.array(list(product(grid, repeat=self.box.size)))

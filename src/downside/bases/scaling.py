@@ -5,6 +5,7 @@ from typing import Any, final
 import numpy as np
 
 from downside.arrays import array_module, as_floats
+from downside.checks import check_finite, check_not_negative
 from downside.records import record
 
 
@@ -20,19 +21,30 @@ class Scaling:
     shift: Any
     scale: Any
 
+    def __post_init__(self) -> None:
+        check_finite("shift", self.shift)
+        check_not_negative("scale", self.scale)
+        for name in ("shift", "scale"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, as_floats(value, array_module(value)))
+
+    @property
+    def divisor(self) -> Any:
+        """The scale, with 1 in the place of 0."""
+        xp = array_module(self.scale)
+        return xp.where(self.scale == 0, xp.ones_like(self.scale), self.scale)
+
     def __call__(self, x: Any) -> Any:
         """The rescaled numbers."""
         xp = array_module(x, self.shift, self.scale)
         x = as_floats(x, xp)
-        scale = xp.asarray(self.scale, x.dtype)
-        safe = xp.where(scale == 0, xp.ones_like(scale), scale)
-        return (x - xp.asarray(self.shift, x.dtype)) / safe
+        return (x - xp.asarray(self.shift, x.dtype)) / xp.asarray(self.divisor, x.dtype)
 
 
 @final
 @record
 class RunningMoments:
-    """Count, mean and mean square of a stream of vectors, updated one by one (Welford).
+    """Count, mean and sum of squared deviations of a stream of vectors, one by one (Welford).
 
     >>> moments = RunningMoments.of_size(1)
     >>> for x in (1.0, 3.0, 8.0):
@@ -51,18 +63,18 @@ class RunningMoments:
         return cls(np.zeros(()), np.zeros(size), np.zeros(size))
 
     def update(self, x: Any) -> "RunningMoments":
-        """With one more vector seen."""
+        """With one more vector seen; dtypes stay, so that a loop can carry the moments."""
         xp = array_module(x, self.mean)
-        x = as_floats(x, xp)
-        count = xp.asarray(self.count, x.dtype) + 1.0
-        old_mean, squares = (xp.asarray(v, x.dtype) for v in (self.mean, self.squares))
+        count, old_mean, squares = (xp.asarray(v) for v in (self.count, self.mean, self.squares))
+        x = xp.asarray(x, old_mean.dtype)
+        count = count + 1.0
         mean = old_mean + (x - old_mean) / count
         return RunningMoments(count, mean, squares + (x - old_mean) * (x - mean))
 
     def std(self) -> Any:
         """Standard deviation over all that was seen; 0 before."""
         xp = array_module(self.mean)
-        return xp.sqrt(self.squares / xp.maximum(self.count, xp.ones_like(self.count)))
+        return xp.sqrt(self.squares / xp.maximum(self.count, 1.0))
 
     def scaling(self, *, centred: bool = True) -> Scaling:
         """To mean 0 and standard deviation 1; or, not centred, to a root mean square of 1.
@@ -72,9 +84,5 @@ class RunningMoments:
         std = self.std()
         xp = array_module(std)
         if centred:
-            varied = std > 0
-            return Scaling(
-                shift=xp.where(varied, self.mean, xp.zeros_like(std)),
-                scale=xp.where(varied, std, xp.ones_like(std)),
-            )
+            return Scaling(shift=xp.where(std > 0, self.mean, xp.zeros_like(std)), scale=std)
         return Scaling(shift=xp.zeros_like(std), scale=xp.sqrt(std**2 + self.mean**2))

@@ -1,5 +1,6 @@
 """Tile coding: binary features from shifted grids."""
 
+from functools import cached_property
 from itertools import product
 from typing import Any, final
 
@@ -15,6 +16,9 @@ from downside.records import record, static
 @record
 class TileCoding(BoxBasis):
     """Several shifted grids over the box; in each, the cell of the observation is 1, the rest 0.
+
+    The shifts are odd multiples of a fraction of a tile, so the grids differ in every direction if
+    ``n_tilings`` is a power of 2.
 
     >>> tiles = TileCoding(low=[0.0], high=[1.0], n_tiles=2, n_tilings=2)
     >>> tiles(np.array([0.1])).tolist(), tiles(np.array([0.9])).tolist()
@@ -49,13 +53,14 @@ class TileCoding(BoxBasis):
         x = self.box.unit(obs)
         xp = array_module(x)
         side, size = self.n_tiles + 1, self.box.size  # a shifted grid needs one more cell
-        cells = xp.arange(side**size)
-        grids: list[Any] = []
-        for tiling in range(self.n_tilings):
-            # odd multiples of a fraction of a tile, so that the tilings differ in every direction
-            steps = (1 + 2 * np.arange(size)) * tiling % self.n_tilings
-            shift = xp.asarray(steps / self.n_tilings, x.dtype)
-            at = xp.floor(x * self.n_tiles + shift)
-            index = at @ xp.asarray(float(side) ** np.arange(size)[::-1], x.dtype)
-            grids.append(index[..., None] == cells.astype(x.dtype))
-        return xp.concatenate(grids, axis=-1).astype(x.dtype)
+        position = xp.floor(x[..., None, :] * self.n_tiles + xp.asarray(self._shifts, x.dtype))
+        place_values = xp.asarray(float(side) ** np.arange(size)[::-1], x.dtype)
+        cell = xp.sum(position * place_values, axis=-1)
+        active = cell[..., None] == xp.arange(side**size).astype(x.dtype)
+        return active.reshape(*x.shape[:-1], self.n_features).astype(x.dtype)
+
+    @cached_property
+    def _shifts(self) -> np.ndarray:
+        """In units of a tile, (n_tilings, size)."""
+        steps = np.outer(np.arange(self.n_tilings), 1 + 2 * np.arange(self.box.size))
+        return steps % self.n_tilings / self.n_tilings

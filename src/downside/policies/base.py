@@ -5,11 +5,12 @@ acts with NumPy alone. Randomness comes from outside: `draw` gives it, `sample` 
 """
 
 from abc import ABC, abstractmethod
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from downside.bases import Basis
+from downside.arrays import array_module, as_floats
 
 
 class Policy(ABC):
@@ -22,12 +23,12 @@ class Policy(ABC):
 
     @property
     @abstractmethod
-    def action_size(self) -> int:
-        """How many numbers an action has; 1 for a discrete one."""
+    def action_shape(self) -> tuple[int, ...]:
+        """() for an action that is an index, (n,) for one of n numbers."""
 
     @abstractmethod
     def init(self, key: Any) -> Any:
-        """Initial parameters (P,); the key matters for networks only."""
+        """Initial parameters (P,), from a JAX key or from a NumPy Generator."""
 
     @abstractmethod
     def draw(self, key: Any, shape: tuple[int, ...] = ()) -> Any:
@@ -53,16 +54,8 @@ class Policy(ABC):
     def baseline(self, obs: Any) -> Any:
         """Features of the observation alone, for the state's part of a value."""
 
-    @abstractmethod
-    def to_vector(self, action: Any) -> Any:
-        """The action as a vector of ``action_size`` floats."""
-
-    @abstractmethod
-    def from_vector(self, vector: Any) -> Any:
-        """The action that a vector stands for."""
-
     def score(self, params: Any, obs: Any, action: Any, **options: Any) -> Any:
-        """The gradient of log pi(action | obs) in the parameters [score]."""
+        """The gradient of log pi(action | obs) in the parameters [score]; for one observation."""
         import jax
 
         return jax.grad(lambda p: self.log_prob(p, obs, action, **options))(params)
@@ -71,7 +64,8 @@ class Policy(ABC):
         """The features of a compatible critic: [score | baseline] (Theorem 1)."""
         import jax.numpy as jnp
 
-        return jnp.concatenate([self.score(params, obs, action, **options), self.baseline(obs)])
+        score = self.score(params, obs, action, **options)
+        return jnp.concatenate([score, jnp.asarray(self.baseline(obs), score.dtype)])
 
 
 def draw_uniform(key: Any, shape: tuple[int, ...]) -> Any:
@@ -92,21 +86,52 @@ def draw_normal(key: Any, shape: tuple[int, ...]) -> Any:
     return jax.random.normal(key, shape)
 
 
-def constant_weights(basis: Basis) -> np.ndarray:
-    """The weights of a constant, which a start in words needs."""
-    weights = basis.constant
-    if weights is None:
+def as_params(params: Any, n_params: int) -> Any:
+    """The parameters as floats, if there are as many as there must be."""
+    params = as_floats(params, array_module(params))
+    if params.shape != (n_params,):
         raise ValueError(
-            "a start near an action needs a constant feature, and this basis has none; "
-            "add one, such as Concatenation([Polynomial(n), basis]), or a feature named '1'"
+            f"the parameters have the shape {params.shape}; this policy has {n_params} of them in "
+            "one vector, such as init returns"
         )
-    return weights
+    return params
 
 
-def settle_start(policy: Any) -> None:
-    """Keep a start in words as numbers that can be hashed: floats, or tuples of them."""
+def cast(x: Any, like: Any) -> Any:
+    """An array of the width of ``like``; of JAX if one of them is."""
+    xp = array_module(x, like)
+    return xp.asarray(x, xp.asarray(like).dtype)
+
+
+def as_action(action: Any, size: int, like: Any) -> Any:
+    """An action of ``size`` numbers, of the width of ``like``."""
+    action = cast(action, like)
+    if action.shape[-1:] != (size,):
+        raise ValueError(
+            f"the action has the shape {action.shape}; its last axis must hold {size} numbers"
+        )
+    return action
+
+
+def settle_start(policy: Any, size: int) -> None:
+    """Keep a start in words, ``start`` and ``width``, as tuples of ``size`` numbers."""
     for name in ("start", "width"):
         value = getattr(policy, name)
-        if value is not None:
-            numbers = np.asarray(value, float).tolist()
-            object.__setattr__(policy, name, tuple(numbers) if np.ndim(value) else numbers)
+        if value is None:
+            continue
+        numbers = np.asarray(value, float)
+        if numbers.shape not in ((), (size,)):
+            raise ValueError(f"{name} is {value}; give one number, or one for each of {size}")
+        object.__setattr__(policy, name, tuple(np.broadcast_to(numbers, (size,)).tolist()))
+
+
+def special_functions(x: Any) -> Any:
+    """SciPy's special functions, or JAX's copies of them."""
+    return import_module("scipy.special" if array_module(x) is np else "jax.scipy.special")
+
+
+def away_from_zero(x: Any) -> Any:
+    """A positive number that was rounded to 0, moved to where it can be divided by."""
+    xp = array_module(x)
+    info = xp.finfo(x.dtype)
+    return xp.maximum(x, float(info.tiny / info.eps))

@@ -1,5 +1,6 @@
 """Unbounded actions: independent normal distributions."""
 
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -7,8 +8,8 @@ import numpy as np
 from downside.arrays import array_module, inverse_softplus, softplus
 from downside.bases import Basis
 from downside.checks import check_count, check_finite, check_not_negative
-from downside.policies.base import Policy, draw_normal, settle_start
-from downside.policies.network import Outputs
+from downside.policies.base import as_action, away_from_zero, cast, draw_normal, settle_start
+from downside.policies.network import OutputPolicy, settle_outputs
 from downside.records import record, static
 
 LOG_TWO_PI = float(np.log(2.0 * np.pi))
@@ -16,7 +17,7 @@ LOG_TWO_PI = float(np.log(2.0 * np.pi))
 
 @final
 @record
-class Gaussian(Policy):
+class Gaussian(OutputPolicy):
     """Normal with mean mu(s) and deviation softplus(...) + ``floor``, for each action number.
 
     ``start`` and ``width``: begin with this mean and this standard deviation (0 and 0.69 above the
@@ -31,32 +32,39 @@ class Gaussian(Policy):
 
     basis: Basis
     size: int = static(default=1)
-    hidden: tuple[int, ...] = static(default=())
-    floor: float = 0.0
+    hidden: Sequence[int] = static(default=())
+    floor: Any = 0.0
     start: Any = static(default=None)
     width: Any = static(default=None)
 
     def __post_init__(self) -> None:
         check_count("size", self.size, least=1)
         check_not_negative("floor", self.floor)
-        settle_start(self)
+        settle_start(self, self.size)
         if self.start is not None:
             check_finite("start", self.start)
-        check_width(self.width, self.floor)
+        if self.width is not None:
+            check_finite("width", self.width)
+            if not min(self.width) > self.floor:
+                raise ValueError(f"width is {self.width}; it must be above the floor, {self.floor}")
+        settle_outputs(self)
 
     @property
-    def n_params(self) -> int:
-        """Two outputs per action number."""
-        return self._outputs.n_params
-
-    @property
-    def action_size(self) -> int:
+    def action_shape(self) -> tuple[int, ...]:
         """As given."""
-        return self.size
+        return (self.size,)
 
-    def init(self, key: Any) -> Any:
-        """Near ``start``, as wide as ``width``."""
-        return self._outputs.init(key, normal_start(self.size, self.start, self.width, self.floor))
+    @property
+    def n_outputs(self) -> int:
+        """Two per action number."""
+        return 2 * self.size
+
+    @property
+    def start_outputs(self) -> np.ndarray | None:
+        """Means, and what softplus makes the widths above the floor."""
+        if self.start is None and self.width is None:
+            return None
+        return normal_outputs(self.size, self.start, self.width, self.floor)
 
     def draw(self, key: Any, shape: tuple[int, ...] = ()) -> Any:
         """One normal number per action number."""
@@ -64,19 +72,18 @@ class Gaussian(Policy):
 
     def mean_and_std(self, params: Any, obs: Any) -> tuple[Any, Any]:
         """Both (..., size)."""
-        outputs = self._outputs(params, obs)
-        return outputs[..., : self.size], softplus(outputs[..., self.size :]) + self.floor
+        return normal_moments(self.outputs(params, obs), self.floor)
 
     def sample(self, params: Any, obs: Any, noise: Any) -> Any:
         """mean + std * noise."""
         mean, std = self.mean_and_std(params, obs)
-        return mean + std * array_module(mean).asarray(noise, mean.dtype)
+        return mean + std * cast(noise, mean)
 
     def log_prob(self, params: Any, obs: Any, action: Any) -> Any:
         """The density of all action numbers together."""
         mean, std = self.mean_and_std(params, obs)
-        xp = array_module(mean)
-        return xp.sum(normal_log_density(xp.asarray(action, mean.dtype), mean, std), axis=-1)
+        density = normal_log_density(as_action(action, self.size, mean), mean, std)
+        return array_module(density).sum(density, axis=-1)
 
     def mode(self, params: Any, obs: Any) -> Any:
         """The mean."""
@@ -85,42 +92,30 @@ class Gaussian(Policy):
     def entropy(self, params: Any, obs: Any) -> Any:
         """sum log(std sqrt(2 pi e))."""
         _, std = self.mean_and_std(params, obs)
-        xp = array_module(std)
-        return xp.sum(xp.log(std) + 0.5 * (1.0 + LOG_TWO_PI), axis=-1)
+        return array_module(std).sum(normal_entropy(std), axis=-1)
 
-    def baseline(self, obs: Any) -> Any:
-        """The features of the basis."""
-        return self.basis(obs)
 
-    def to_vector(self, action: Any) -> Any:
-        """It is one."""
-        return action
+def normal_moments(outputs: Any, floor: Any) -> tuple[Any, Any]:
+    """Mean and deviation from twice as many outputs."""
+    xp = array_module(outputs, floor)
+    mean, width = xp.split(outputs, 2, axis=-1)
+    return mean, away_from_zero(softplus(width)) + xp.asarray(floor, mean.dtype)
 
-    def from_vector(self, vector: Any) -> Any:
-        """It is one."""
-        return vector
 
-    @property
-    def _outputs(self) -> Outputs:
-        return Outputs(self.basis, 2 * self.size, self.hidden)
+def normal_outputs(size: int, mean: Any, std: Any, floor: Any) -> np.ndarray:
+    """The outputs that give a mean and a deviation: 0 and log(2) above the floor if None."""
+    centre = 0.0 if mean is None else np.asarray(mean, float)
+    above = np.log(2.0) if std is None else np.asarray(std, float) - floor
+    return np.concatenate([np.broadcast_to(x, (size,)) for x in (centre, inverse_softplus(above))])
 
 
 def normal_log_density(x: Any, mean: Any, std: Any) -> Any:
     """log of exp(-(x - mean)^2 / (2 std^2)) / (std sqrt(2 pi))."""
     xp = array_module(x, mean, std)
-    return -0.5 * ((x - mean) / std) ** 2 - xp.log(std) - 0.5 * LOG_TWO_PI
+    limit = float(xp.finfo(mean.dtype).max) ** 0.25  # the square and its derivative stay finite
+    return -0.5 * xp.clip((x - mean) / std, -limit, limit) ** 2 - xp.log(std) - 0.5 * LOG_TWO_PI
 
 
-def normal_start(size: int, start: Any, width: Any, floor: Any) -> np.ndarray | None:
-    """Outputs (mean, preactivation of the deviation) for a start in words; None for zeros."""
-    if start is None and width is None:
-        return None
-    means = np.broadcast_to(0.0 if start is None else np.asarray(start, float), (size,))
-    above = np.log(2.0) if width is None else np.asarray(width, float) - floor
-    return np.concatenate([means, np.broadcast_to(inverse_softplus(np.asarray(above)), (size,))])
-
-
-def check_width(width: Any, floor: Any) -> None:
-    """Refuse a starting deviation that the floor forbids."""
-    if width is not None and not np.all(np.asarray(width) > np.asarray(floor)):
-        raise ValueError(f"width is {width}; it must be above the floor of {floor}")
+def normal_entropy(std: Any) -> Any:
+    """log(std sqrt(2 pi e))."""
+    return array_module(std).log(std) + 0.5 * (1.0 + LOG_TWO_PI)

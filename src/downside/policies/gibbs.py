@@ -1,22 +1,23 @@
 """Discrete actions: probabilities proportional to exp of a preference."""
 
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
 
-from downside.arrays import array_module, is_traced, log_softmax, sample_index
+from downside.arrays import array_module, below_maximum, is_traced, log_softmax, sample_index
 from downside.bases import Basis
 from downside.checks import check_count, check_range
-from downside.policies.base import Policy, draw_uniform
-from downside.policies.network import Outputs
+from downside.policies.base import draw_uniform
+from downside.policies.network import OutputPolicy, settle_outputs
 from downside.records import record, static
 
-_FORBIDDEN = -1e30  # finite, so that 0 * it is 0, and far below any logit
+_FORBIDDEN = -1e30  # finite, so that its derivative is 0 and not NaN, and far below any logit
 
 
 @final
 @record
-class Gibbs(Policy):
+class Gibbs(OutputPolicy):
     """pi(a | s) = exp(theta_a . phi(s)) / sum_b exp(theta_b . phi(s)), its own weights per action.
 
     ``start`` and ``start_probability``: begin with this action, chosen so often. ``hidden``: the
@@ -31,49 +32,54 @@ class Gibbs(Policy):
 
     basis: Basis
     n_actions: int = static()
-    hidden: tuple[int, ...] = static(default=())
+    hidden: Sequence[int] = static(default=())
     start: int | None = static(default=None)
     start_probability: float = static(default=0.9)
 
     def __post_init__(self) -> None:
         check_count("n_actions", self.n_actions, least=2)
         if self.start is not None:
-            check_range("start", self.start, 0, self.n_actions - 1, "an action has this index")
-            needed = "a probability strictly between 0 and 1"
+            check_count("start", self.start, least=0)
+            self._check_action("start", self.start)
+            needed = "it must lie strictly between 0 and 1"
             check_range("start_probability", self.start_probability, 1e-12, 1 - 1e-12, needed)
+        settle_outputs(self)
 
     @property
-    def n_params(self) -> int:
-        """Features times actions, if linear."""
-        return self._outputs.n_params
+    def action_shape(self) -> tuple[int, ...]:
+        """An index."""
+        return ()
 
     @property
-    def action_size(self) -> int:
-        """A single number."""
-        return 1
+    def n_outputs(self) -> int:
+        """A preference for each action."""
+        return self.n_actions
 
-    def init(self, key: Any) -> Any:
-        """Uniform over the actions, or near ``start``."""
+    @property
+    def start_outputs(self) -> np.ndarray | None:
+        """One preference that is above the others."""
         if self.start is None:
-            return self._outputs.init(key, None)
-        p = self.start_probability
-        preference = np.log(p * (self.n_actions - 1) / (1.0 - p))
-        return self._outputs.init(key, preference * np.eye(self.n_actions)[self.start])
+            return None
+        odds = self.start_probability / (1.0 - self.start_probability)
+        return np.log(odds * (self.n_actions - 1)) * np.eye(self.n_actions)[self.start]
 
     def draw(self, key: Any, shape: tuple[int, ...] = ()) -> Any:
         """One uniform number."""
         return draw_uniform(key, shape)
 
+    def preferences(self, params: Any, obs: Any, mask: Any = None) -> Any:
+        """The logits (..., n_actions); far below all others where the mask forbids."""
+        preferences = self.outputs(params, obs)
+        if mask is None:
+            return preferences
+        xp = array_module(preferences, mask)
+        mask = xp.asarray(mask, bool)
+        self._check_mask(mask)
+        return xp.where(mask, preferences, _FORBIDDEN)
+
     def log_probabilities(self, params: Any, obs: Any, mask: Any = None) -> Any:
         """The logarithms of all probabilities (..., n_actions)."""
-        preferences = self._outputs(params, obs)
-        if mask is None:
-            return log_softmax(preferences)
-        xp = array_module(preferences, mask)
-        mask = xp.asarray(mask)
-        if not is_traced(mask) and not bool(np.all(np.any(np.asarray(mask), axis=-1))):
-            raise ValueError("the mask forbids every action; allow at least one")
-        return log_softmax(xp.where(mask, preferences, _FORBIDDEN))
+        return _without_forbidden(log_softmax(self.preferences(params, obs, mask)), mask)
 
     def probabilities(self, params: Any, obs: Any, mask: Any = None) -> Any:
         """All probabilities (..., n_actions); 0 for what the mask forbids."""
@@ -85,16 +91,19 @@ class Gibbs(Policy):
         return sample_index(self.probabilities(params, obs, mask), noise)
 
     def log_prob(self, params: Any, obs: Any, action: Any, mask: Any = None) -> Any:
-        """Written as a sum over actions: its derivative is cheaper than that of an index."""
-        logs = self.log_probabilities(params, obs, mask)
-        xp = array_module(logs)
+        """theta_a . phi - log sum_b exp(theta_b . phi).
+
+        The first term is a sum over actions and not an index, and the second stands on its own:
+        so the score costs no more than the outer product (one_hot(a) - pi) phi.
+        """
+        preferences = below_maximum(self.preferences(params, obs, mask))
+        xp = array_module(preferences, action)
         action = xp.asarray(action)
+        self._check_action("action", action)
         chosen = action[..., None] == xp.arange(self.n_actions).astype(action.dtype)
-        if mask is not None:
-            allowed = xp.any(chosen & xp.asarray(mask), axis=-1)
-            log_prob = xp.sum(xp.where(chosen & xp.asarray(mask), logs, 0.0), axis=-1)
-            return xp.where(allowed, log_prob, -xp.inf)
-        return xp.sum(chosen.astype(logs.dtype) * logs, axis=-1)
+        preference = xp.sum(xp.where(chosen, preferences, 0.0), axis=-1)
+        log_sum = xp.log(xp.sum(xp.exp(preferences), axis=-1))
+        return _without_forbidden(preference - log_sum, mask)
 
     def mode(self, params: Any, obs: Any, mask: Any = None) -> Any:
         """The action of the largest probability, the first of several."""
@@ -102,24 +111,27 @@ class Gibbs(Policy):
         return array_module(logs).argmax(logs, axis=-1)
 
     def entropy(self, params: Any, obs: Any, mask: Any = None) -> Any:
-        """-sum p log p; what is forbidden contributes nothing."""
+        """-sum p log p; what has probability 0 contributes nothing."""
         logs = self.log_probabilities(params, obs, mask)
         xp = array_module(logs)
-        probabilities = xp.exp(logs)
-        return -xp.sum(xp.where(probabilities > 0, probabilities * logs, 0.0), axis=-1)
+        return -xp.sum(xp.exp(logs) * xp.where(logs > -np.inf, logs, 0.0), axis=-1)
 
-    def baseline(self, obs: Any) -> Any:
-        """The features of the basis."""
-        return self.basis(obs)
+    def _check_action(self, name: str, action: Any) -> None:
+        needed = f"the actions are 0 to {self.n_actions - 1}"
+        check_range(name, action, 0, self.n_actions - 1, needed)
 
-    def to_vector(self, action: Any) -> Any:
-        """The index as a float."""
-        return array_module(action).asarray(action)[..., None].astype(float)
+    def _check_mask(self, mask: Any) -> None:
+        if mask.shape[-1:] != (self.n_actions,):
+            raise ValueError(
+                f"the mask has the shape {mask.shape}; "
+                f"its last axis must hold {self.n_actions} entries, one per action"
+            )
+        if not is_traced(mask) and not np.all(np.any(np.asarray(mask), axis=-1)):
+            raise ValueError("the mask forbids every action; allow at least one")
 
-    def from_vector(self, vector: Any) -> Any:
-        """The index."""
-        return array_module(vector).round(vector[..., 0]).astype(int)
 
-    @property
-    def _outputs(self) -> Outputs:
-        return Outputs(self.basis, self.n_actions, self.hidden)
+def _without_forbidden(logs: Any, mask: Any) -> Any:
+    """-inf, with a derivative of 0, for what the mask forbids."""
+    if mask is None:
+        return logs
+    return array_module(logs).where(logs < _FORBIDDEN / 2.0, -np.inf, logs)

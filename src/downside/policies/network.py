@@ -1,5 +1,8 @@
 """What the head of a policy is computed from: linear in the features, or a small network."""
 
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, final
 
@@ -8,7 +11,7 @@ import numpy as np
 from downside.arrays import array_module
 from downside.bases import Basis
 from downside.checks import check_count
-from downside.policies.base import constant_weights
+from downside.policies.base import Policy, as_params, cast, draw_normal
 from downside.records import record, static
 
 
@@ -33,7 +36,7 @@ class Outputs:
         for width in self.hidden:
             check_count("hidden", width, least=1)
 
-    @property
+    @cached_property
     def n_params(self) -> int:
         """The number of weights."""
         if not self.hidden:
@@ -46,23 +49,34 @@ class Outputs:
         A network starts there approximately: its last layer is small and random.
         """
         if not self.hidden:
-            if start is None:
-                return _like(key, np.zeros(self.n_params))
-            return _like(key, np.outer(start, constant_weights(self.basis)).reshape(-1))
-        parts: list[np.ndarray] = []
-        rng = _generator(key)
-        for layer, (n_in, n_out) in enumerate(self._layers):
-            last = layer == len(self.hidden)
-            size = (0.01 if last else 1.0) / np.sqrt(n_in)
-            bias = start if last and start is not None else np.zeros(n_out)
-            parts += [size * rng.standard_normal(n_out * n_in), bias]
-        return _like(key, np.concatenate(parts))
+            weights = np.zeros(self.n_params) if start is None else self.constant_weights(start)
+            return array_module(key).asarray(weights)
+        sizes = [
+            np.repeat([n_in**-0.5, 0.0], [n_out * n_in, n_out]) for n_in, n_out in self._layers
+        ]
+        sizes[-1] *= 0.01
+        biases = np.zeros(self.n_params)
+        biases[-self.n_outputs :] = 0.0 if start is None else start
+        noise = draw_normal(key, (self.n_params,))
+        xp = array_module(noise)
+        scale, shift = (xp.asarray(x, noise.dtype) for x in (np.concatenate(sizes), biases))
+        return shift + scale * noise
+
+    def constant_weights(self, outputs: np.ndarray) -> np.ndarray:
+        """The linear weights that give these outputs for every observation."""
+        one = self.basis.constant
+        if one is None:
+            raise ValueError(
+                "a start near an action needs a constant feature, and this basis has none; "
+                "add one, such as Concatenation([Polynomial(n), basis]), or a feature named '1'"
+            )
+        return np.outer(outputs, one).ravel()
 
     def __call__(self, params: Any, obs: Any) -> Any:
         """The outputs (..., n_outputs)."""
-        x = self.basis(obs)
-        xp = array_module(params, x)
-        x = xp.asarray(x, params.dtype)
+        params = as_params(params, self.n_params)
+        x = cast(self.basis(obs), params)
+        xp = array_module(x)
         if not self.hidden:
             return x @ params.reshape(self.n_outputs, self.basis.n_features).T
         at = 0
@@ -79,19 +93,46 @@ class Outputs:
         return list(pairwise((self.basis.n_features, *self.hidden, self.n_outputs)))
 
 
-def _generator(key: Any) -> np.random.Generator:
-    """A NumPy generator for the initial weights, also from a JAX key."""
-    if isinstance(key, np.random.Generator):
-        return key
-    import jax
+class OutputPolicy(Policy):
+    """A policy whose distribution is read off a few `Outputs` of the observation."""
 
-    return np.random.default_rng(np.asarray(jax.random.key_data(key)).tolist())
+    basis: Basis
+    hidden: Sequence[int]
+
+    @property
+    @abstractmethod
+    def n_outputs(self) -> int:
+        """How many outputs the distribution needs."""
+
+    @property
+    @abstractmethod
+    def start_outputs(self) -> np.ndarray | None:
+        """The outputs that a start in words stands for; None if none was given."""
+
+    @cached_property
+    def outputs(self) -> Outputs:
+        """The outputs as a function of parameters and observation."""
+        return Outputs(self.basis, self.n_outputs, tuple(self.hidden))
+
+    @property
+    def n_params(self) -> int:
+        """That of the outputs."""
+        return self.outputs.n_params
+
+    def init(self, key: Any) -> Any:
+        """As the start in words says; a network, nearly so."""
+        return self.outputs.init(key, self.start_outputs)
+
+    def baseline(self, obs: Any) -> Any:
+        """The features of the basis."""
+        return self.basis(obs)
 
 
-def _like(key: Any, values: np.ndarray) -> Any:
-    """JAX numbers of the default width for a JAX key, else NumPy's."""
-    if isinstance(key, np.random.Generator):
-        return values
-    import jax.numpy as jnp
-
-    return jnp.asarray(values, jnp.zeros(()).dtype)
+def settle_outputs(policy: OutputPolicy) -> None:
+    """Keep ``hidden`` as a tuple; refuse a network, or a start, that cannot be made."""
+    if np.ndim(policy.hidden) != 1:
+        raise ValueError(f"hidden is {policy.hidden}; give one number per layer, such as (32, 32)")
+    object.__setattr__(policy, "hidden", tuple(policy.hidden))
+    outputs, start = policy.outputs, policy.start_outputs
+    if start is not None and not outputs.hidden:
+        outputs.constant_weights(start)

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from itertools import accumulate
+from math import prod
 from typing import Any, final
 
 import numpy as np
 
 from downside.arrays import array_module
 from downside.bases import Basis
-from downside.policies.base import Policy
+from downside.policies.base import Policy, as_action, as_params, cast
 from downside.records import record
 
 
@@ -17,14 +18,14 @@ from downside.records import record
 class Product(Policy):
     """pi(a | s) = pi_1(a_1 | s) pi_2(a_2 | s) ...; the action is one vector of all their numbers.
 
-    Discrete parts stand in it as floats. ``state_basis`` gives the baseline's features, the first
+    An index stands in it as a float. ``state_basis`` gives the baseline's features, the first
     policy's if not given.
 
     >>> from downside.bases import Polynomial
     >>> from downside.policies import Beta, Gaussian
     >>> policy = Product([Gaussian(Polynomial(2)), Beta(Polynomial(2))])
-    >>> policy.n_params, policy.action_size
-    (12, 2)
+    >>> policy.n_params, policy.action_shape
+    (12, (2,))
     """
 
     policies: Sequence[Policy]
@@ -41,38 +42,36 @@ class Product(Policy):
         return sum(policy.n_params for policy in self.policies)
 
     @property
-    def action_size(self) -> int:
-        """All of them."""
-        return sum(policy.action_size for policy in self.policies)
+    def action_shape(self) -> tuple[int, ...]:
+        """All of their numbers."""
+        return (sum(prod(policy.action_shape) for policy in self.policies),)
 
     def init(self, key: Any) -> Any:
         """The parameters of each, one after the other."""
-        parts = [p.init(k) for p, k in zip(self.policies, self._split(key), strict=True)]
+        parts = [p.init(k) for p, k in zip(self.policies, self._keys(key), strict=True)]
         return array_module(*parts).concatenate(parts)
 
     def draw(self, key: Any, shape: tuple[int, ...] = ()) -> Any:
         """The noise of each."""
-        pairs = zip(self.policies, self._split(key), strict=True)
+        pairs = zip(self.policies, self._keys(key), strict=True)
         return tuple(policy.draw(k, shape) for policy, k in pairs)
 
     def sample(self, params: Any, obs: Any, noise: Any) -> Any:
         """The action of each, one after the other."""
         triples = zip(self.policies, self._params(params), noise, strict=True)
-        return self._joined([(policy, policy.sample(p, obs, n)) for policy, p, n in triples])
+        return self._joined(params, [policy.sample(p, obs, n) for policy, p, n in triples])
 
     def log_prob(self, params: Any, obs: Any, action: Any) -> Any:
         """The sum."""
-        return sum(
-            policy.log_prob(p, obs, policy.from_vector(a))
-            for policy, p, a in zip(
-                self.policies, self._params(params), self._actions(action), strict=True
-            )
+        triples = zip(
+            self.policies, self._params(params), self._actions(params, action), strict=True
         )
+        return sum(policy.log_prob(p, obs, a) for policy, p, a in triples)
 
     def mode(self, params: Any, obs: Any) -> Any:
         """The mode of each."""
         pairs = zip(self.policies, self._params(params), strict=True)
-        return self._joined([(policy, policy.mode(p, obs)) for policy, p in pairs])
+        return self._joined(params, [policy.mode(p, obs) for policy, p in pairs])
 
     def entropy(self, params: Any, obs: Any) -> Any:
         """The sum."""
@@ -83,29 +82,29 @@ class Product(Policy):
         """The features of ``state_basis``, or of the first policy."""
         return self.policies[0].baseline(obs) if self.state_basis is None else self.state_basis(obs)
 
-    def to_vector(self, action: Any) -> Any:
-        """It is one."""
-        return action
-
-    def from_vector(self, vector: Any) -> Any:
-        """It is one."""
-        return vector
-
-    def _joined(self, actions: list[tuple[Policy, Any]]) -> Any:
-        parts = [policy.to_vector(action) for policy, action in actions]
-        return array_module(*parts).concatenate(parts, axis=-1)
-
-    def _params(self, params: Any) -> list[Any]:
-        ends = list(accumulate(policy.n_params for policy in self.policies))
-        return [params[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-
-    def _actions(self, action: Any) -> list[Any]:
-        ends = list(accumulate(policy.action_size for policy in self.policies))
-        return [action[..., start:end] for start, end in zip([0, *ends], ends, strict=False)]
-
-    def _split(self, key: Any) -> list[Any]:
+    def _keys(self, key: Any) -> Sequence[Any]:
         if isinstance(key, np.random.Generator):
             return [key] * len(self.policies)
         import jax
 
         return list(jax.random.split(key, len(self.policies)))
+
+    def _params(self, params: Any) -> Sequence[Any]:
+        params = as_params(params, self.n_params)
+        return _split(params, [policy.n_params for policy in self.policies])
+
+    def _actions(self, params: Any, action: Any) -> Sequence[Any]:
+        action = as_action(action, self.action_shape[0], params)
+        parts = _split(action, [prod(policy.action_shape) for policy in self.policies])
+        pairs = zip(self.policies, parts, strict=True)
+        return [part if policy.action_shape else part[..., 0] for policy, part in pairs]
+
+    def _joined(self, params: Any, actions: Sequence[Any]) -> Any:
+        pairs = zip(self.policies, actions, strict=True)
+        vectors = [action if policy.action_shape else action[..., None] for policy, action in pairs]
+        parts = [cast(vector, params) for vector in vectors]
+        return array_module(*parts).concatenate(parts, axis=-1)
+
+
+def _split(array: Any, sizes: Sequence[int]) -> Sequence[Any]:
+    return array_module(array).split(array, list(accumulate(sizes))[:-1], axis=-1)

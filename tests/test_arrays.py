@@ -1,0 +1,99 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.special import expit
+from scipy.special import log_softmax as scipy_log_softmax
+
+from downside.arrays import (
+    array_module,
+    as_floats,
+    inverse_softplus,
+    is_traced,
+    log_softmax,
+    sample_index,
+    sigmoid,
+    softplus,
+)
+
+WIDE = np.array([-800.0, -200.0, -50.0, -3.0, 0.0, 0.4, 50.0, 800.0])
+
+
+def test_the_module_follows_the_values():
+    assert array_module(1.0, np.ones(2)) is np
+    assert array_module(1.0, jnp.ones(2)) is jnp
+    seen = []
+    jax.eval_shape(lambda x: seen.append((array_module(x), is_traced(x))), 1.0)
+    assert seen == [(jnp, True)]
+
+
+@pytest.mark.parametrize("xp", [np, jnp])
+def test_floats_keep_their_width_and_others_get_the_default(xp):
+    assert as_floats(xp.ones(2, xp.float16), xp).dtype == xp.float16
+    for values in ([1, 2], [True, False], np.uint8([1, 2])):
+        assert as_floats(values, xp).dtype == xp.zeros(()).dtype
+
+
+@pytest.mark.parametrize("asarray", [np.asarray, jnp.asarray])
+def test_softplus_and_sigmoid_over_the_whole_range(asarray):
+    with jax.enable_x64(True):
+        plus, unit = softplus(asarray(WIDE)), sigmoid(asarray(WIDE))
+    np.testing.assert_allclose(unit, expit(WIDE), rtol=1e-13)
+    small = WIDE < -40  # log(1 + e^x) is e^x to rounding
+    np.testing.assert_allclose(plus[small], np.exp(WIDE[small]), rtol=1e-13)
+    np.testing.assert_allclose(
+        plus[~small], np.log1p(np.exp(-np.abs(WIDE[~small]))) + np.maximum(WIDE[~small], 0)
+    )
+
+
+@given(st.floats(1e-300, 1e6))
+def test_inverse_softplus_is_the_inverse(y):
+    assert softplus(inverse_softplus(np.float64(y))) == pytest.approx(y, rel=1e-10)
+
+
+@given(arrays(float, (2, 5), elements=st.floats(-1e4, 1e4)))
+def test_log_softmax_against_scipy(x):
+    expected = scipy_log_softmax(x, axis=-1)
+    np.testing.assert_allclose(log_softmax(x), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_log_softmax_in_jax_is_that_of_numpy():
+    x = np.random.default_rng(0).normal(0.0, 100.0, (3, 4)).astype(np.float32)
+    np.testing.assert_allclose(log_softmax(jnp.asarray(x)), log_softmax(x), rtol=1e-5)
+
+
+@settings(max_examples=100)
+@given(
+    arrays(float, 6, elements=st.sampled_from([0.0, 1e-12, 0.1, 0.25, 3.0])),
+    st.floats(0.0, 1.0),
+)
+def test_an_index_is_where_the_distribution_function_passes_the_uniform(weights, uniform):
+    if not weights.any():
+        weights[2] = 0.5
+    index = sample_index(weights, np.float64(uniform))
+    assert weights[index] > 0
+    cumulative = np.cumsum(weights) / weights.sum()
+    assert cumulative[index] >= uniform - 1e-12
+    assert index == 0 or cumulative[index - 1] <= uniform + 1e-12
+
+
+def test_an_index_by_hand():
+    weights = np.array([0.0, 0.2, 0.0, 0.5, 0.3, 0.0])
+    uniforms = np.array([0.0, 0.1, 0.2, 0.69, 0.71, 0.999, 1.0])
+    expected = [1, 1, 3, 3, 4, 4, 4]
+    assert sample_index(weights, uniforms).tolist() == expected
+    assert sample_index(jnp.asarray(weights), uniforms).tolist() == expected
+
+
+def test_nothing_impossible_is_drawn_where_jax_rounds_its_sums():
+    # the sums of float32 rows differ by a rounding between neighbours whose weight is 0
+    rng = np.random.default_rng(1)
+    weights = rng.random((4000, 16)) * (rng.random((4000, 16)) < 0.3)
+    weights[:, 3] += 0.1
+    weights = jnp.asarray(weights, jnp.float32)
+    edges = jnp.cumsum(weights, axis=-1) / jnp.sum(weights, axis=-1, keepdims=True)
+    index = sample_index(weights[:, None, :], edges)
+    assert np.all(np.take_along_axis(np.asarray(weights), np.asarray(index), axis=-1) > 0)
