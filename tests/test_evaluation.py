@@ -16,6 +16,7 @@ def choose(policy, obs, key):
     return jax.random.choice(key, policy.shape[1], p=policy[obs])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [Fixed(1.3), Centralised()], ids=["fixed", "centralised"])
 @pytest.mark.parametrize("order", [1, 2])
 def test_the_three_numbers_are_the_exact_ones(target, order):
@@ -39,6 +40,7 @@ def test_the_three_numbers_are_the_exact_ones(target, order):
         assert abs(measured.value - exact) < 2.04 * (measured.high - measured.value)
 
 
+@pytest.mark.slow
 def test_a_function_of_the_transition_is_a_target():
     env = Consumption()
     policy = lambda obs, key: jnp.asarray([1.0, 0.01])  # noqa: E731
@@ -48,6 +50,7 @@ def test_a_function_of_the_transition_is_a_target():
     assert abs(numbers.mean.value - exact.mean) < 2.04 * (numbers.mean.high - numbers.mean.value)
 
 
+@pytest.mark.slow
 def test_it_prints_the_three_numbers_and_the_guarantee():
     numbers = evaluate_risk(
         Portfolio(),

@@ -147,6 +147,7 @@ def test_target_and_weights_take_the_dtype_of_the_samples():
     assert isinstance(lower_partial_moment(SAMPLES, jnp.float32(2.0)), jax.Array)
 
 
+@pytest.mark.slow
 @each_measure
 def test_jit_and_vmap(measure):
     rows = jnp.asarray(np.stack([SAMPLES, SAMPLES[::-1] * 0.7 + 0.2]), dtype=jnp.float32)
@@ -168,6 +169,7 @@ def test_traced_weights_and_constant_weights():
 # Gradients
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", [lower_partial_moment, upper_partial_moment])
 @pytest.mark.parametrize("order", ORDERS)
 def test_gradient_against_central_differences(moment, order):
@@ -183,6 +185,7 @@ def test_gradient_against_central_differences(moment, order):
         np.testing.assert_allclose(jax.grad(value)(point), slopes, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ORDERS)
 def test_gradient_is_zero_without_a_shortfall(order):
     """At the target itself, above it, and infinitely far above it."""
@@ -193,6 +196,7 @@ def test_gradient_is_zero_without_a_shortfall(order):
     np.testing.assert_array_equal(mirrored, np.zeros(5))
 
 
+@pytest.mark.slow
 @each_measure
 def test_gradients_of_measures_are_finite(measure):
     """Of constant samples, of gains alone, of losses alone, and of both."""

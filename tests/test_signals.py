@@ -78,6 +78,7 @@ def test_without_the_factor_the_bound_of_order_two_fails():
     assert at_start(mdp, [[1.0]], Fixed(2.0), order=2) == pytest.approx(2.0)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(seed=seeds, tau=targets)
 def test_a_fixed_target_without_horizon_bounds_the_lpm(seed, tau):
@@ -144,6 +145,7 @@ def test_the_td_error_bounds_the_lpm_about_the_value_of_each_state_and_action(
         assert returns.lower_partial_moment(float(q[s, a])) <= risk[s, a] + ROUNDING
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(seed=seeds, tau=targets, horizon=horizons, discount=discounts)
 def test_the_two_inequalities_hold_for_every_target(seed, tau, horizon, discount):
@@ -173,6 +175,7 @@ def rest_of_target(mdp, policy, target, tau):
     return return_distribution(quiet, policy, cumulants=sums).lower_partial_moment(tau)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(seed=seeds, discount=st.floats(0.0, 0.99), order=st.sampled_from([1.0, 2.0]))
 def test_the_operator_of_the_proxy_shrinks_distances_by_the_discount(seed, discount, order):

@@ -87,8 +87,8 @@ def log_softmax(x: Any) -> Any:
 def sample_index(probabilities: Any, uniform: Any) -> Any:
     """Invert a distribution function over the last axis; what has probability 0 is never drawn.
 
-    Only entries that can be drawn are looked at: in JAX the sums of a row are added in different
-    orders, so they may change by a rounding where nothing was added.
+    Only entries that can be drawn are looked at: JAX adds up long rows in pieces, so their sums
+    may change by a rounding where nothing was added.
 
     >>> int(sample_index(np.array([0.2, 0.0, 0.8]), np.float64(0.2)))
     2

@@ -41,6 +41,7 @@ DECAY = {"sarsa": 0.0, "gq": 0.4, "lstd": 0.5, "recursive lstd": 0.5, "true onli
 DECAY |= {"sarsa, traces": 0.7, "monte-carlo": 1.0, "monte-carlo, least squares": 1.0}
 
 
+@pytest.mark.slow
 @each_critic
 def test_one_hot_predictions_are_the_exact_values_of_reward_and_risk(critic):
     # 32 independent learners, 20,000 steps each: the mean weights within 4 standard errors (and
@@ -58,6 +59,7 @@ def test_one_hot_predictions_are_the_exact_values_of_reward_and_risk(critic):
     assert np.all(np.abs(mean - exact) < 4 * error + 0.002)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DECAY)
 def test_features_that_cannot_represent_the_answer_give_the_td_fixed_point(name):
     # Two features for four state-action pairs. With M the discounted chain of pairs and D their

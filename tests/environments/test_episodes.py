@@ -14,6 +14,7 @@ def choose(policy, obs, key):
     return jax.random.choice(key, policy.shape[1], p=policy[obs])
 
 
+@pytest.mark.slow
 def test_returns_of_a_random_mdp_match_the_exact_answers():
     # 20,000 episodes, each number within 4 standard errors: fails by chance once in 5,000 runs.
     rng = np.random.default_rng(4)
@@ -32,6 +33,7 @@ def test_returns_of_a_random_mdp_match_the_exact_answers():
     assert np.all(sums.ended)
 
 
+@pytest.mark.slow
 def test_two_policies_meet_the_same_noise():
     # With no default and orders of 2 and 3 the rates are all that is random: higher orders win
     # on every single path.

@@ -56,6 +56,7 @@ def bandit_rewards(seed: int, num_envs: int, n_episodes: int) -> np.ndarray:
     return np.stack([envs.step(pulls)[1] for _ in range(n_episodes)], axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbour", ["copy", "seed", "episode", "copy of the next seed"])
 def test_neighbours_are_independent(neighbour: str):
     ours, next_seed = bandit_rewards(41, 100, 60), bandit_rewards(42, 100, 60)
@@ -70,6 +71,7 @@ def test_neighbours_are_independent(neighbour: str):
     assert abs(correlation) < 4 / np.sqrt(left.size)
 
 
+@pytest.mark.slow
 @every_mode
 @every_id
 def test_a_vector_does_what_gymnasium_does_with_single_copies(env_id: str, mode: AutoresetMode):

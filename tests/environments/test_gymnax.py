@@ -38,6 +38,7 @@ def equal(left: Any, right: Any) -> None:
         np.testing.assert_allclose(value, reference, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", THEIRS)
 def test_it_steps_as_gymnax_does(name: str):
     theirs, params = gymnax.make(name)
@@ -83,6 +84,7 @@ def test_spaces_become_gymnasiums(name: str, observations: tuple[int, ...], acti
     assert env.action_space == actions
 
 
+@pytest.mark.slow
 def test_a_termination_cuts_the_discount_and_a_time_limit_does_not():
     env = FromGymnax(gymnax.make("CartPole-v1")[0], discount=0.9)
     short = FromGymnax(env.env, env.params.replace(max_steps_in_episode=3), discount=0.9)
@@ -99,6 +101,7 @@ def test_a_termination_cuts_the_discount_and_a_time_limit_does_not():
     assert np.all(cut.length == 3)
 
 
+@pytest.mark.slow
 def test_its_parameters_can_be_vmapped_over():
     env, params = gymnax.make("CartPole-v1")
     key = jax.random.key(5)
@@ -115,6 +118,7 @@ def test_its_parameters_can_be_vmapped_over():
     assert any(leaf.shape == (3,) for leaf in map(jnp.asarray, jax.tree.leaves(batch)))
 
 
+@pytest.mark.slow
 def test_the_reset_takes_other_numbers_than_the_step():
     env = FromGymnax(gymnax.make("Catch-bsuite")[0])
 
@@ -132,6 +136,7 @@ def test_the_reset_takes_other_numbers_than_the_step():
     assert np.any(drawn != drawn_again)
 
 
+@pytest.mark.slow
 def test_it_can_go_out_again_as_a_gymnasium_vector():
     theirs, params = gymnax.make("CartPole-v1")
     env = FromGymnax(theirs, params.replace(max_steps_in_episode=4))
@@ -155,6 +160,7 @@ def test_what_is_no_gymnax_environment_is_refused():
         FromGymnax(gymnax.make("CartPole-v1")[0], discount=2.0)
 
 
+@pytest.mark.slow
 @every_one_of_ours
 def test_ours_step_the_same_in_the_style_of_gymnax(environment: Environment[Any]):
     env = ToGymnax(environment)

@@ -156,7 +156,8 @@ def test_nested_spaces_keep_their_structure_and_get_their_types():
         ({"flags": np.array([0.5, 0.0, 1.0])}, "type float64.*int8"),
         ({"flags": np.array([0, 2, 1])}, "outside its space"),
         ({"pair": (1, np.array([1, 4]))}, "entry 0, is 1, which is outside its space"),
-        ({"pair": (3,)}, "needs 2 entries"),
+        ({"pair": (3,)}, "a tuple of 2 entries"),
+        ({"where": np.array([np.nan, 0.1])}, "not NaN"),
         ({"extra": 1}, "needs the keys flags, pair, where"),
     ],
 )
@@ -240,3 +241,10 @@ def test_closing_closes_the_environment():
     env = Closing()
     wrap(env).close()
     assert env.is_closed
+
+
+def test_nan_in_an_action_is_refused():
+    host = wrap("Pendulum-v1")
+    host.reset(seed=2)
+    with pytest.raises(ValueError, match=r"action at step 0 of episode 0 is .*nan.*not NaN"):
+        host.step(np.array([np.nan], np.float32))

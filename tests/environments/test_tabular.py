@@ -55,6 +55,7 @@ def test_one_next_state_may_pay_differently_and_end_or_not():
     assert set(mdp.rewards[falls].tolist()) == {-100.0, -1.0}
 
 
+@pytest.mark.slow
 def test_outcomes_are_drawn_with_their_probabilities():
     # 40,000 draws: 4 standard errors of a share of 0.3 are 0.0092.
     mdp = Tabular(

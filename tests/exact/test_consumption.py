@@ -125,6 +125,7 @@ def test_all_paths_give_the_same_moments(target):
     assert answer.risk == pytest.approx(moments[2], rel=1e-10)
 
 
+@pytest.mark.slow
 def test_simulation_agrees():
     envs = [other_market(target=target) for target in LINEAR_TARGETS]
 

@@ -27,6 +27,7 @@ def index(policies, low, high):
     return int(np.flatnonzero((policies.orders == [low, high]).all(axis=1))[0])
 
 
+@pytest.mark.slow
 def test_all_pairs_of_orders_are_there(policies):
     pairs = {tuple(pair) for pair in policies.orders.tolist()}
 
@@ -34,6 +35,7 @@ def test_all_pairs_of_orders_are_there(policies):
     assert policies.proxy.shape == (121,)
 
 
+@pytest.mark.slow
 def test_never_buying_is_known_exactly(policies):
     never = index(policies, 0, 0)
 
@@ -45,6 +47,7 @@ def test_never_buying_is_known_exactly(policies):
     assert policies.minimum[never] == pytest.approx(policies.mean[never])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("order", "mean", "discounted", "std", "lpm1", "lpm2", "proxy"),
     [  # value and standard error from 1e6 episodes
@@ -84,6 +87,7 @@ def test_known_constant_orders(policies, order, mean, discounted, std, lpm1, lpm
             assert abs(values[at] - known[0]) < 4 * np.hypot(known[1] * wider, known[1])
 
 
+@pytest.mark.slow
 def test_a_lower_proxy_can_come_with_a_higher_lpm(policies):
     bold, steady = index(policies, 0, 10), index(policies, 3, 3)
 
@@ -94,6 +98,7 @@ def test_a_lower_proxy_can_come_with_a_higher_lpm(policies):
     assert policies.lpm1[bold] > 1.5 * policies.lpm1[steady]
 
 
+@pytest.mark.slow
 def test_known_frontier(policies):
     known = [0.431, 0.536, 0.598, 0.646, 0.681, 0.706, 0.723, 0.735, 0.745, 0.750]
     thresholds = np.arange(1, 11) / 10

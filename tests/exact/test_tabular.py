@@ -163,6 +163,7 @@ def test_return_distribution_is_that_of_all_paths(seed, discount):
     assert dist.probabilities.sum() == pytest.approx(1.0, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_infinite_horizon_distribution_is_within_its_stated_error(seed):
     rng = np.random.default_rng(seed)

@@ -78,7 +78,7 @@ def test_masked_probabilities_are_those_of_the_rest():
 
 @pytest.mark.parametrize("logit", [0.0, 1e4])
 def test_forbidden_actions_are_never_drawn(logit):
-    # float32 sums are rounded differently along the row, so look at every edge of the row
+    # noise at 0, at 1 and at every sum of probabilities, where a rounding would show
     n = 40
     policy = Gibbs(OneHot(1), n)
     mask = np.random.default_rng(2).random((300, n)) < 0.4

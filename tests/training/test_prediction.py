@@ -44,6 +44,7 @@ def learn_weights(problem, n_seeds, n_steps):
     return run(jax.random.split(jax.random.key(3), n_seeds))
 
 
+@pytest.mark.slow
 def test_a_learnt_mean_reward_gives_the_risk_of_each_arm():
     # The mean is learnt at a small rate and used before its update, so it is slightly noisy; the
     # risk of a normal arm grows by a factor sqrt(1 + rate / 2), which is 1.003 here.
@@ -83,6 +84,7 @@ def test_the_first_signal_must_be_the_reward():
         )
 
 
+@pytest.mark.slow
 def test_predictions_at_the_start_are_averaged_over_start_states():
     # Two start states with probabilities 0.25 and 0.75 and certain rewards 1 and 3, then the end:
     # J = 2.5; against a fixed target of 2 the shortfalls are 1 and 0, so J_C = 0.25.
