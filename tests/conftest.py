@@ -1,3 +1,29 @@
+from pathlib import Path
+
 import jax
+import pytest
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+# What make quick runs: the exact mathematics, which neither simulates nor compiles much.
+QUICK = {
+    "bases/test_bad_input.py",
+    "exact/test_bandit.py",
+    "exact/test_constrained.py",
+    "exact/test_tabular.py",
+    "exact/test_tree.py",
+    "policies/test_bad_input.py",
+    "test_arrays.py",
+    "test_docs.py",
+    "test_package.py",
+    "test_records.py",
+    "test_signals.py",
+}
+
+
+def pytest_collection_modifyitems(items):
+    tests = Path(__file__).parent
+    for item in items:
+        inside = item.path.is_relative_to(tests)
+        if not inside or item.path.relative_to(tests).as_posix() not in QUICK:
+            item.add_marker(pytest.mark.slow)

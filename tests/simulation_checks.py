@@ -43,7 +43,8 @@ def agrees(samples, exact, other_error=0.0):
     """Within 4 standard errors: wrong by chance once in 15,000 runs."""
     samples = np.asarray(samples, float)
     error = np.hypot(samples.std() / np.sqrt(len(samples)), other_error)
-    assert abs(samples.mean() - exact) < 4 * error
+    gap = abs(samples.mean() - exact)
+    assert gap < 4 * error, f"{samples.mean()} is {gap / error:.1f} standard errors from {exact}"
 
 
 def is_refused(make, name, value, advice, as_array):

@@ -157,6 +157,8 @@ def test_nested_spaces_keep_their_structure_and_get_their_types():
         ({"flags": np.array([0, 2, 1])}, "outside its space"),
         ({"pair": (1, np.array([1, 4]))}, "entry 0, is 1, which is outside its space"),
         ({"pair": (3,)}, "a tuple of 2 entries"),
+        ({"pair": [3, np.array([1, 4])]}, "a tuple of 2 entries"),
+        ({"where": np.array([0.5, np.nan])}, "entry 'where', is .*nan.*not NaN"),
         ({"where": np.array([np.nan, 0.1])}, "not NaN"),
         ({"extra": 1}, "needs the keys flags, pair, where"),
     ],
@@ -241,6 +243,14 @@ def test_closing_closes_the_environment():
     env = Closing()
     wrap(env).close()
     assert env.is_closed
+
+
+def test_an_observation_may_lie_outside_its_box():
+    far = np.array([-7.5, np.inf])
+    box = spaces.Box(-1.0, 2.0, (2,), np.float32)
+    host = wrap(Scripted(box, first=far, steps=((far, 0.5, False, False, {}),)))
+    np.testing.assert_array_equal(host.reset(), far)
+    np.testing.assert_array_equal(host.step(1).next_obs, far)
 
 
 def test_nan_in_an_action_is_refused():

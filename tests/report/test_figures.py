@@ -16,15 +16,39 @@ def results():
     }
 
 
-def test_optima_are_marked_where_they_are(results):
-    axes = [a for a in landscape(results).axes if a.get_title()]
+def panels(figure):
+    return [axes for axes in figure.axes if axes.get_title()]
 
-    assert [a.get_title()[:3] for a in axes] == ["(a)", "(b)", "(c)", "(d)"]
-    marks = [a.collections[-1] for a in axes]
-    assert marks[0].get_offsets().tolist() == [[1.0, 0.5]]
-    assert marks[2].get_offsets().tolist() == [[1.0, y] for y in (0.0, 0.25, 0.5, 0.75, 1.0)]
-    assert marks[1].get_label() == "local maxima"
-    assert marks[2].get_label() == "minima: both edges"
+
+def test_the_panels_stand_in_the_order_of_the_paper(results):
+    titles = [axes.get_title() for axes in panels(landscape(results))]
+
+    mean, variance = r"\mathbb{E}[G]", r"\mathbb{V}[G]"
+    lpm = r"\mathbb{M}_-[G \mid 0]"
+    assert titles == [
+        f"(a)  ${variance}$",
+        f"(b)  ${mean} - {variance}$",
+        f"(c)  ${lpm}$",
+        f"(d)  ${mean} - {lpm}$",
+    ]
+
+
+def test_optima_are_marked_where_they_are(results):
+    marks = [axes.collections[-1].get_offsets().tolist() for axes in panels(landscape(results))]
+
+    dot, band = [[1.0, 0.5]], [[1.0, y] for y in (0.0, 0.25, 0.5, 0.75, 1.0)]
+    assert marks == [dot, dot, band, dot]
+
+
+def test_single_optima_are_dots_and_a_whole_edge_is_a_band(results):
+    shown = panels(landscape(results))
+    texts = [axes.get_legend().get_texts()[0].get_text() for axes in shown]
+    dot, band = (axes.collections[-1] for axes in shown[1:3])
+
+    assert texts == ["minima", "local maxima", "minima: both edges", "maximum"]
+    assert dot.get_sizes()[0] > 2 * band.get_sizes()[0]
+    assert len(dot.get_edgecolor()) == 1
+    assert len(band.get_edgecolor()) == 0
 
 
 def test_theta1_runs_to_the_right(results):
@@ -33,11 +57,12 @@ def test_theta1_runs_to_the_right(results):
     assert picture[0].tolist() == [0.0, -1.0, -2.0, -3.0, -4.0]  # the variance is shown, not -V
 
 
-def test_equal_results_give_equal_files(results, tmp_path):
+@pytest.mark.parametrize("figure", [tree, landscape])
+def test_equal_results_give_equal_files(figure, results, tmp_path):
     for number in ("1", "2"):
         (tmp_path / number).mkdir()
-        kinds = {path.suffix for path in save(tree(results), tmp_path / number / "tree")}
+        kinds = {path.suffix for path in save(figure(results), tmp_path / number / "figure")}
         assert kinds == {".png", ".svg", ".pdf"}
     for kind in ("png", "svg", "pdf"):
-        one, two = ((tmp_path / number / f"tree.{kind}").read_bytes() for number in ("1", "2"))
+        one, two = ((tmp_path / number / f"figure.{kind}").read_bytes() for number in ("1", "2"))
         assert one == two
