@@ -65,6 +65,8 @@ def test_modes_at_the_ends_and_of_the_uniform():
     # mean 1 / (1 + e^6), concentration 2 + log 2: the shape below 1 puts the peak at that end
     params = BY_MEAN.outputs.constant_weights(np.array([-6.0, 6.0, 0.0, 0.0]))
     assert BY_MEAN.mode(params, OBS).tolist() == [-2.0, 4.0]
+    shapes_that_sum_to_two = BY_MEAN.outputs.constant_weights(np.array([-6.0, 6.0, -800.0, -800.0]))
+    assert BY_MEAN.mode(shapes_that_sum_to_two, OBS).tolist() == [-2.0, 4.0]
     flat = ON_A_BOX.outputs.constant_weights(np.full(4, -800.0))
     assert ON_A_BOX.mode(flat, OBS).tolist() == [-0.75, 2.5]
     assert ON_A_BOX.log_prob(flat, OBS, [0.1, 3.9]) == pytest.approx(-np.log(2.5 * 3.0))

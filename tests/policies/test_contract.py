@@ -18,13 +18,13 @@ LOW, HIGH = [-2.0, 1.0], [0.5, 4.0]  # a box with unequal limits
 POLICIES = {
     "gibbs": Gibbs(BASIS, 3),
     "gibbs, network": Gibbs(WAVES, 4, hidden=(5,)),
-    "gaussian": Gaussian(WAVES, size=2, floor=0.05),
-    "gaussian, network": Gaussian(BASIS, hidden=(4, 3)),
+    "gaussian": Gaussian(WAVES, size=2),
+    "gaussian, network": Gaussian(BASIS, hidden=(4, 3), floor=0.05),
     "beta": Beta(BASIS, LOW, HIGH),
     "beta, mean": Beta(WAVES, low=-1.0, high=3.0, parameters="mean"),
     "beta, network": Beta(BASIS, hidden=(4,)),
-    "squashed": SquashedGaussian(BASIS, LOW, HIGH, floor=0.02),
-    "squashed, network": SquashedGaussian(BASIS, low=3.0, high=9.0, hidden=[4]),
+    "squashed": SquashedGaussian(BASIS, LOW, HIGH),
+    "squashed, network": SquashedGaussian(BASIS, low=3.0, high=9.0, hidden=[4], floor=0.02),
     "product": Product([Gibbs(BASIS, 3), Beta(BASIS, LOW, HIGH), SquashedGaussian(WAVES)]),
 }
 LINEAR = [name for name in POLICIES if "network" not in name and name != "product"]

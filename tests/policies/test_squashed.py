@@ -93,12 +93,13 @@ def normal_quantiles(n):
     return stats.norm.ppf((np.arange(n) + 0.5) / n)
 
 
-def test_samples_stay_in_the_box_where_its_ends_are_rounded():
-    policy = SquashedGaussian(Polynomial(1), low=-0.3, high=0.7)
-    for dtype in (np.float32, np.float64):
-        params = np.array([200.0, 0.0, 0.0, 0.0], dtype)
-        assert policy.sample(params, OBS, np.zeros(1)) <= dtype(0.7)
-        assert policy.sample(-params, OBS, np.zeros(1)) >= dtype(-0.3)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_samples_stay_in_the_box_where_its_ends_are_rounded(dtype):
+    low, high = dtype(-4.0), dtype(0.4)
+    assert low + (high - low) > high  # in both widths
+    policy, params = SquashedGaussian(Polynomial(1), low=-4.0, high=0.4), np.array([200.0, 0, 0, 0])
+    assert policy.sample(params.astype(dtype), OBS, np.zeros(1)) == high
+    assert policy.sample(-params.astype(dtype), OBS, np.zeros(1)) == low
 
 
 @pytest.mark.parametrize(

@@ -110,10 +110,14 @@ def normal_outputs(size: int, mean: Any, std: Any, floor: Any) -> np.ndarray:
 
 
 def normal_log_density(x: Any, mean: Any, std: Any) -> Any:
-    """log of exp(-(x - mean)^2 / (2 std^2)) / (std sqrt(2 pi))."""
+    """log of exp(-(x - mean)^2 / (2 std^2)) / (std sqrt(2 pi)).
+
+    Written with log(std), and bounded, so that derivatives stay finite where std^2 is rounded to 0.
+    """
     xp = array_module(x, mean, std)
-    limit = float(xp.finfo(mean.dtype).max) ** 0.25  # the square and its derivative stay finite
-    return -0.5 * xp.clip((x - mean) / std, -limit, limit) ** 2 - xp.log(std) - 0.5 * LOG_TWO_PI
+    log_std, limit = xp.log(std), float(xp.finfo(mean.dtype).max) ** 0.25
+    deviations = xp.clip((x - mean) * xp.exp(-log_std), -limit, limit)
+    return -0.5 * deviations**2 - log_std - 0.5 * LOG_TWO_PI
 
 
 def normal_entropy(std: Any) -> Any:
