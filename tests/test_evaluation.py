@@ -73,5 +73,5 @@ def test_the_interval_of_a_mean_by_hand():
     # 1, 2, 3, 6: mean 3, deviation sqrt(14/3), standard error sqrt(14/12).
     interval = Interval.of_mean([1.0, 2.0, 3.0, 6.0])
     assert interval.value == 3.0
-    assert interval.high - 3.0 == pytest.approx(1.96 * np.sqrt(14 / 12))
+    assert interval.high - 3.0 == pytest.approx(3.182446 * np.sqrt(14 / 12))  # Student, 3 degrees
     assert interval.low + interval.high == pytest.approx(6.0)

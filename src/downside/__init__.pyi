@@ -22,6 +22,7 @@ from .environments import Portfolio as Portfolio
 from .environments import Tabular as Tabular
 from .environments import Tree as Tree
 from .environments import rollout as rollout
+from .estimation import estimate_risk as estimate_risk
 from .evaluation import evaluate_risk as evaluate_risk
 from .moments import conditional_value_at_risk as conditional_value_at_risk
 from .moments import kappa_ratio as kappa_ratio

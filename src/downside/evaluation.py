@@ -7,11 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 from jaxtyping import Array
+from scipy.special import stdtrit
 
 from downside.environments.base import Environment, Transition
 from downside.environments.episodes import Act, rollout
 from downside.moments import lower_partial_moment
-from downside.signals import Fixed, Predictions, Proxy, TDError, as_target
+from downside.signals import Fixed, Predictions, Proxy, Target, TDError, as_target
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,11 @@ class Interval:
 
     @staticmethod
     def of_mean(samples: Any) -> "Interval":
-        """The mean of independent samples, and 1.96 standard errors to both sides."""
+        """The mean of independent samples; the interval is Student's."""
         numbers = np.asarray(samples, float)
         mean = float(numbers.mean())
-        reach = 1.96 * float(numbers.std(ddof=1)) / float(np.sqrt(numbers.size))
+        standard_error = float(numbers.std(ddof=1)) / float(np.sqrt(numbers.size))
+        reach = float(stdtrit(numbers.size - 1, 0.975)) * standard_error
         return Interval(mean, mean - reach, mean + reach)
 
     def __str__(self) -> str:
@@ -43,7 +45,8 @@ class RiskNumbers:
     """Mean return and risk of a policy over fresh episodes, all discounted as the problem is.
 
     ``proxy`` is what is constrained, ``path_shortfall`` what it bounds, ``lpm`` what users mean:
-    the lower partial moment about ``about``, the fixed target or else the mean return.
+    the lower partial moment about ``about``, the fixed target or else the mean return. ``cut`` is
+    the share of episodes that were cut short, by a time limit for example.
     """
 
     mean: Interval
@@ -54,6 +57,30 @@ class RiskNumbers:
     order: float
     guarantee: str
     n_episodes: int
+    cut: float = 0.0
+
+    @staticmethod
+    def of_episodes(
+        returns: np.ndarray,
+        targets: np.ndarray,
+        signals: np.ndarray,
+        goal: Target,
+        order: float,
+        cut: float,
+    ) -> "RiskNumbers":
+        """From the discounted sums of rewards, step targets and signals of each episode."""
+        about = float(np.asarray(goal.value)) if isinstance(goal, Fixed) else float(returns.mean())
+        return RiskNumbers(
+            mean=Interval.of_mean(returns),
+            proxy=Interval.of_mean(signals),
+            path_shortfall=Interval.of_mean(_shortfalls(targets, returns, order)),
+            lpm=Interval.of_mean(_shortfalls(np.full_like(returns, about), returns, order)),
+            about=about,
+            order=order,
+            guarantee=goal.guarantee,
+            n_episodes=len(returns),
+            cut=cut,
+        )
 
     def __str__(self) -> str:
         rows = [
@@ -64,6 +91,10 @@ class RiskNumbers:
         ]
         lines = [f"{name:<34} {interval}" for name, interval in rows]
         words = f"order {self.order:g}, {self.n_episodes} episodes, 95% intervals; {self.guarantee}"
+        if self.cut > 0:
+            words += (
+                f"\n{self.cut:.0%} of the episodes were cut short: what would follow is missing"
+            )
         return "\n".join([*lines, words])
 
 
@@ -100,16 +131,8 @@ def evaluate_risk(
     measure = Partial(_measure, signal)
     sums = rollout(env, act, key, n_episodes, measure=measure, max_steps=max_steps)
     returns, targets, signals = (np.asarray(x, float) for x in sums.discounted)
-    about = float(np.asarray(goal.value)) if isinstance(goal, Fixed) else float(returns.mean())
-    return RiskNumbers(
-        mean=Interval.of_mean(returns),
-        proxy=Interval.of_mean(signals),
-        path_shortfall=Interval.of_mean(_shortfalls(targets, returns, order)),
-        lpm=Interval.of_mean(_shortfalls(np.full_like(returns, about), returns, order)),
-        about=about,
-        order=order,
-        guarantee=goal.guarantee,
-        n_episodes=n_episodes,
+    return RiskNumbers.of_episodes(
+        returns, targets, signals, goal, order, cut=float(1.0 - np.mean(sums.ended))
     )
 
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 from jaxtyping import Array, Float
 
+from downside.arrays import as_floats
 from downside.checks import check_finite, check_range
 from downside.moments import lower_partial_moment
 from downside.records import record, static
@@ -157,7 +158,7 @@ class Custom(Target):
         self, transition: Any, predictions: Predictions, discount: Real, horizon: int | None
     ) -> Float[Array, ""]:
         """What the function says."""
-        return jnp.asarray(self.function(transition))
+        return _one_number("the target function", self.function(transition))
 
 
 class Signal(ABC):
@@ -232,7 +233,7 @@ class Penalty(Signal):
 
     def cumulant(self, transition: Any, predictions: Predictions) -> Float[Array, ""]:
         """What the function says."""
-        return jnp.asarray(self.function(transition))
+        return _one_number("the penalty function", self.function(transition))
 
 
 @final
@@ -271,6 +272,16 @@ def as_target(target: Any) -> Target:
         f"target is {target!r}; give a number, Fixed(100.0), Centralised(), TDError(), "
         "or a function of the transition"
     )
+
+
+def _one_number(name: str, value: Any) -> Float[Array, ""]:
+    number = as_floats(value, jnp)
+    if number.shape != ():
+        raise ValueError(
+            f"{name} returned an array of shape {number.shape}; "
+            "it must return one number for one transition"
+        )
+    return number
 
 
 def check_order(order: float) -> None:

@@ -2,11 +2,13 @@
 
 from typing import Any, final
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from downside.checks import check_positive, check_probability
 from downside.critics.base import Critic, Features, PerSignal, Weights, td_errors
+from downside.linear import solve
 from downside.records import record
 
 
@@ -73,7 +75,7 @@ class LSTD(Critic[LSTDState]):
 
     def weights(self, state: LSTDState) -> Weights:
         """Solve the equations of each signal."""
-        return jnp.linalg.solve(state.matrix, state.vector[..., None])[..., 0]
+        return jax.vmap(solve)(state.matrix, state.vector[..., None])[..., 0]
 
 
 @record

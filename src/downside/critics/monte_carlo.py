@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from downside.checks import check_positive
 from downside.critics.base import Critic, Features, PerSignal, Weights
+from downside.linear import solve
 from downside.records import record
 
 
@@ -168,7 +169,7 @@ class MonteCarloLeastSquares(Critic[LeastSquaresState]):
 
     def weights(self, state: LeastSquaresState) -> Weights:
         """Solve the normal equations."""
-        return jnp.linalg.solve(state.matrix, state.vector.T).T
+        return solve(state.matrix, state.vector.T).T
 
     def _learn(self, state: LeastSquaresState, step_size: Any) -> LeastSquaresState:
         return LeastSquaresState(

@@ -19,6 +19,9 @@ Act = Callable[[Any, Array], Any]
 Measure = Callable[[Transition[Any]], Any]
 """What is summed: a number of the transition, or a tree of numbers."""
 
+StepMeasure = Callable[[Transition[Any], Any], Any]
+"""The same, of the transition and the action that follows it."""
+
 
 @record
 class EpisodeSums:
@@ -61,6 +64,21 @@ def rollout(
     >>> [round(float(g), 4) for g in sums.total]   # 50 log(1.005)
     [0.2494, 0.2494, 0.2494]
     """
+    return rollout_steps(
+        env, act, key, n_episodes, Partial(_of_transition, Partial(measure)), max_steps, tile
+    )
+
+
+def rollout_steps(
+    env: Environment[Any],
+    act: Act,
+    key: Array,
+    n_episodes: int,
+    measure: StepMeasure,
+    max_steps: int | None = None,
+    tile: int = 2048,
+) -> EpisodeSums:
+    """`rollout` of a measure that also sees the action which follows the transition."""
     n_steps = env.horizon if max_steps is None else max_steps
     if n_steps is None:
         raise ValueError(
@@ -84,29 +102,33 @@ def _rollout(
     return map_batch(lambda k: run_episode(env, act, k, measure, n_steps), keys, tile=tile)
 
 
+def _of_transition(measure: Partial, transition: Transition[Any], next_action: Any) -> Any:
+    return measure(transition)
+
+
 def run_episode(
-    env: Environment[Any], act: Act, key: Array, measure: Measure, n_steps: int
+    env: Environment[Any], act: Act, key: Array, measure: StepMeasure, n_steps: int
 ) -> EpisodeSums:
     """Run one episode of at most ``n_steps``; what comes after its end counts for nothing."""
     reset_key, noise_key, act_key = jax.random.split(key, 3)
     state, obs = env.reset(env.draw(reset_key))
     noises = env.draw(noise_key, (n_steps,))
-    act_keys = jax.random.split(act_key, n_steps)
+    act_keys = jax.random.split(act_key, n_steps + 1)
 
     def step(carry: Any, inputs: Any) -> tuple[Any, Any]:
-        state, obs, alive, weight = carry
-        noise, key = inputs
-        transition = env.transition(state, act(obs, key), noise)
+        state, action, alive, weight = carry
+        noise, next_key = inputs
+        transition = env.transition(state, action, noise)
+        next_action = act(transition.next_obs, next_key)
         over = transition.terminated | transition.truncated
-        following = transition.next_state, transition.next_obs
         ended = alive & transition.terminated
         return (
-            (*following, alive & ~over, weight * transition.discount),
-            (measure(transition), alive, weight, ended),
+            (transition.next_state, next_action, alive & ~over, weight * transition.discount),
+            (measure(transition, next_action), alive, weight, ended),
         )
 
-    start = (state, obs, jnp.asarray(True), jnp.ones(()))
-    _, (measured, alive, weights, ended) = jax.lax.scan(step, start, (noises, act_keys))
+    start = (state, act(obs, act_keys[0]), jnp.asarray(True), jnp.ones(()))
+    _, (measured, alive, weights, ended) = jax.lax.scan(step, start, (noises, act_keys[1:]))
     counted = jax.tree.map(lambda x: jnp.where(alive, x, 0.0), measured)
     return EpisodeSums(
         total=jax.tree.map(jnp.sum, counted),

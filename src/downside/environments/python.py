@@ -8,7 +8,7 @@ from gymnasium import Env, Space, spaces
 from gymnasium.error import ResetNeeded
 from gymnasium.vector import VectorEnv
 
-from downside.checks import check_probability
+from downside.checks import check_count, check_probability
 from downside.records import record
 
 _LEAVES = (spaces.Discrete, spaces.Box, spaces.MultiBinary, spaces.MultiDiscrete)
@@ -19,7 +19,8 @@ class HostTransition:
     """One step of an episode in NumPy: what `Transition` is for compiled environments.
 
     ``discount`` is 0 after a termination and the discount of the problem otherwise, also at a
-    truncation. Observations and actions have the structure of their spaces.
+    truncation. Observations and actions have the structure of their spaces. ``mean_reward`` is
+    ``info["mean_reward"]`` where the environment gives it.
     """
 
     obs: Any
@@ -30,9 +31,10 @@ class HostTransition:
     terminated: bool
     truncated: bool
     time: int
+    mean_reward: float | None = None
 
 
-def wrap(env: Any, discount: float = 1.0) -> "HostEnvironment":
+def wrap(env: Any, discount: float = 1.0, horizon: int | None = None) -> "HostEnvironment":
     """Take a Gymnasium environment by its id, as it is, or from a function that makes it.
 
     >>> host = wrap("FrozenLake-v1", discount=0.9)
@@ -56,7 +58,7 @@ def wrap(env: Any, discount: float = 1.0) -> "HostEnvironment":
             f"env is {made!r}; give a Gymnasium id, an environment, or a function without "
             "arguments that makes one"
         )
-    return HostEnvironment(made, discount)
+    return HostEnvironment(made, discount, horizon)
 
 
 @final
@@ -65,7 +67,8 @@ class HostEnvironment:
 
     Observations are copies in the type of their space, so an environment may reuse its arrays.
     Numbers a little outside the bounds of a Box are let through, as many environments overshoot
-    them; NaN is not.
+    them; NaN is not. A time limit of Gymnasium is a truncation, not part of the problem, unless a
+    ``horizon`` says so: the step that reaches it is then a termination.
 
     >>> import gymnasium
     >>> host = HostEnvironment(gymnasium.make("CartPole-v1"), discount=0.99)
@@ -73,15 +76,17 @@ class HostEnvironment:
     ((4,), 1.0)
     """
 
-    horizon = None
-    """A time limit of Gymnasium is a truncation, not part of the problem."""
-
-    def __init__(self, env: Env[Any, Any], discount: float = 1.0) -> None:
+    def __init__(
+        self, env: Env[Any, Any], discount: float = 1.0, horizon: int | None = None
+    ) -> None:
         check_probability("discount", discount)
+        if horizon is not None:
+            check_count("horizon", horizon, least=1)
         _check_supported(env.observation_space)
         _check_supported(env.action_space)
         self.env = env
         self.discount = discount
+        self.horizon = horizon
         self.observation_space = env.observation_space
         self.action_space = env.action_space
         self._obs: Any = None
@@ -113,16 +118,18 @@ class HostEnvironment:
                 f"step returned {found}; it must return (observation, reward, terminated, "
                 "truncated, info), as Gymnasium does and the old gym with its four values did not"
             )
-        next_obs, reward, terminated, truncated, _ = result
+        next_obs, reward, terminated, truncated, info = result
+        terminated = bool(terminated) or self._time + 1 == self.horizon
         transition = HostTransition(
             obs=self._obs,
             action=acted,
             reward=self._finite(reward),
             next_obs=_fit(self.observation_space, next_obs, f"observation {self._when()}"),
             discount=0.0 if terminated else self.discount,
-            terminated=bool(terminated),
+            terminated=terminated,
             truncated=bool(truncated),
             time=self._time,
+            mean_reward=float(info["mean_reward"]) if "mean_reward" in (info or {}) else None,
         )
         self._obs = transition.next_obs
         self._time += 1

@@ -154,7 +154,7 @@ def _simulate(env: Portfolio, orders: Array, key: Array, n_episodes: int) -> tup
     return map_batch(episode, keys, tile=_TILE)
 
 
-def _reward_and_shortfall(transition: Transition[Any]) -> tuple[Array, Array]:
+def _reward_and_shortfall(transition: Transition[Any], next_action: Any) -> tuple[Array, Array]:
     assert transition.mean_reward is not None
     return transition.reward, shortfall(transition.mean_reward, transition.reward, 1)
 

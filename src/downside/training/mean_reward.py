@@ -1,9 +1,12 @@
 """A model of the mean reward r(s, a), learnt in the same pass as the critics."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, final
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from downside.checks import check_positive
@@ -47,3 +50,63 @@ class MeanReward:
         m = self.features(obs, action)
         size = jnp.maximum(m @ m, jnp.finfo(m.dtype).tiny)
         return weights + self.rate * (reward - weights @ m) * m / size
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """What a richer model of the mean reward explains of the learnt one's errors.
+
+    ``share`` is the part of the squared errors that it takes away, with one standard error;
+    ``ratio`` is E[(m - R)+] with the learnt model over that with the richer one.
+    """
+
+    share: float
+    standard_error: float
+    ratio: float
+
+    @property
+    def is_large(self) -> bool:
+        """More than a twentieth, beyond chance."""
+        return self.share > max(0.05, 4.0 * self.standard_error)
+
+    def __str__(self) -> str:
+        return (
+            f"the learnt mean reward does not fit: a richer model takes away {self.share:.0%} of "
+            f"its squared errors, and the misfit counts as risk (shortfalls below the learnt mean "
+            f"are {self.ratio:.2f} times those below the richer model's); "
+            "give MeanReward(...) features that fit better"
+        )
+
+
+N_COSINES = 300
+
+
+def misfit(
+    model: MeanReward, weights: Any, obs: Any, actions: Any, rewards: Any, inputs: np.ndarray
+) -> Misfit:
+    """Compare a learnt model with a richer one: its features and cosines of random directions.
+
+    The richer model is fitted by ridge regression on one half of a sample and judged on the other.
+    ``inputs`` (samples, n) hold observation and action as vectors.
+    """
+    base = np.asarray(jax.vmap(model.features)(obs, actions), float)
+    numbers = np.asarray(rewards, float)
+    learnt = base @ np.asarray(weights, float)
+    rng = np.random.default_rng(0)
+    spread = inputs.std(axis=0)
+    standard = (inputs - inputs.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    directions = rng.normal(size=(inputs.shape[1], N_COSINES)) / np.sqrt(inputs.shape[1])
+    cosines = np.cos(standard @ directions + rng.uniform(0.0, 2 * np.pi, N_COSINES))
+    rich = np.concatenate([base, cosines], axis=1)
+    half = len(rich) // 2
+    gram = rich[:half].T @ rich[:half]
+    ridge = 1e-3 * np.trace(gram) / len(gram) * np.eye(len(gram))
+    better = rich @ np.linalg.solve(gram + ridge, rich[:half].T @ numbers[:half])
+    errors, fewer = ((m - numbers)[half:] ** 2 for m in (learnt, better))
+    total = max(float(errors.mean()), np.finfo(float).tiny)
+    short, less = (np.maximum(m - numbers, 0.0)[half:].mean() for m in (learnt, better))
+    return Misfit(
+        share=float((errors - fewer).mean()) / total,
+        standard_error=float((errors - fewer).std()) / np.sqrt(len(errors)) / total,
+        ratio=float(short / less) if less > 0 else np.inf,
+    )

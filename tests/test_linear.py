@@ -1,0 +1,49 @@
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from downside.linear import solve
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 40])
+def test_it_solves_as_lapack_does(n):
+    rng = np.random.default_rng(n)
+    with jax.enable_x64(True):
+        matrix, right = rng.normal(size=(n, n)), rng.normal(size=(n, 3))
+        found = solve(jnp.asarray(matrix), jnp.asarray(right))
+        np.testing.assert_allclose(found, np.linalg.solve(matrix, right), rtol=1e-8, atol=1e-10)
+
+
+def test_it_exchanges_rows_where_the_pivot_is_zero():
+    matrix = np.array([[0.0, 1.0, 2.0], [1.0, 0.0, 1.0], [3.0, 1.0, 0.0]])
+    found = solve(jnp.asarray(matrix, jnp.float32), jnp.eye(3))
+    np.testing.assert_allclose(found, np.linalg.inv(matrix), atol=1e-6)
+
+
+PROGRAM = """
+import jax
+jax.config.update("jax_num_cpu_devices", 2)
+import jax.numpy as jnp
+from downside.batching import map_batch
+from downside.linear import solve
+
+def one(key):
+    return solve(jax.random.normal(key, (110, 110)), jnp.ones((110, 1)))
+
+for i in range(5):
+    x = jax.jit(lambda keys: map_batch(one, keys, tile=4))(jax.random.split(jax.random.key(i), 8))
+print(bool(jnp.all(jnp.isfinite(x))))
+"""
+
+
+@pytest.mark.slow
+def test_it_does_not_stop_two_devices():
+    # With jnp.linalg.solve in its place this program never ends on a machine with two cores.
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout.strip() == "True"
