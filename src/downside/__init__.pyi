@@ -1,3 +1,6 @@
+from .agents import PID as PID
+from .agents import Ascent as Ascent
+from .agents import FixedMultiplier as FixedMultiplier
 from .bases import Concatenation as Concatenation
 from .bases import Fourier as Fourier
 from .bases import OneHot as OneHot
@@ -9,6 +12,9 @@ from .closed_forms import normal_lower_partial_moment as normal_lower_partial_mo
 from .closed_forms import normal_upper_partial_moment as normal_upper_partial_moment
 from .closed_forms import pareto_lower_partial_moment as pareto_lower_partial_moment
 from .closed_forms import pareto_upper_partial_moment as pareto_upper_partial_moment
+from .control import NAC as NAC
+from .control import NRCPO as NRCPO
+from .control import RCPO as RCPO
 from .critics import GQ as GQ
 from .critics import LSTD as LSTD
 from .critics import MonteCarlo as MonteCarlo

@@ -241,6 +241,8 @@ class Penalty(Signal):
 class Constraint:
     """The proxy about ``target`` must not exceed ``threshold`` at the start states.
 
+    A signal in the place of the target, such as `Penalty`, is constrained as it is.
+
     >>> Constraint(Fixed(1.0), threshold=0.3).order
     1
     """
@@ -250,10 +252,17 @@ class Constraint:
     order: float = static(default=1)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "target", as_target(self.target))
+        if not isinstance(self.target, Signal):
+            object.__setattr__(self, "target", as_target(self.target))
         needed = "it must be a number, inf for no bound"
         check_range("threshold", self.threshold, -float_info.max, float("inf"), needed)
         check_order(self.order)
+
+    def signal(self, discount: Real, horizon: int | None) -> "Signal":
+        """What is constrained, in a problem with this discount and horizon."""
+        if isinstance(self.target, Signal):
+            return self.target
+        return Proxy(self.target, discount, horizon, self.order)
 
 
 def as_target(target: Any) -> Target:

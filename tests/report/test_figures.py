@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from downside.report.figures import landscape, save, tree
+from downside.report.figures import landscape, learning_curves, save, target_noise, tree
 
 PANELS = ("variance", "mean_variance", "lpm", "mean_lpm")
 
@@ -14,6 +14,25 @@ def results():
     return {f"panel_{name}": surface for name in PANELS} | {
         f"optima_{name}": edge if name == "lpm" else np.array([[4, 2]]) for name in PANELS
     }
+
+
+@pytest.fixture
+def curves():
+    """Two methods on four problems; the error of method j is (j + 1) / sqrt(n)."""
+    names = np.array(["first", "second", "third one", "fourth"])
+    counts = np.array([100, 400, 1600])
+    middle = np.array([1.0, 2.0])[:, None] / np.sqrt(counts)
+    rmse = np.stack([[0.5 * middle] * 2, [middle] * 2, [2.0 * middle] * 2])
+    targets = np.ones((1, 5, 3)) * np.array([2.0, 4.0, 5.0])
+    results = {"problems": names, "methods": np.array(["fast", "slow"])}
+    for name in names:
+        results |= {
+            f"counts: {name}": counts,
+            f"rmse: {name}": rmse,
+            f"target means: {name}": targets,
+            f"target variances: {name}": 3.0 * targets,
+        }
+    return results
 
 
 def panels(figure):
@@ -66,3 +85,29 @@ def test_equal_results_give_equal_files(figure, results, tmp_path):
     for kind in ("png", "svg", "pdf"):
         one, two = ((tmp_path / number / f"figure.{kind}").read_bytes() for number in ("1", "2"))
         assert one == two
+
+
+def test_learning_curves_show_each_method_with_its_band(curves):
+    figure = learning_curves(curves)
+    shown = panels(figure)
+    assert [axes.get_title() for axes in shown] == curves["problems"].tolist()
+    lines = shown[3].lines[:2]
+    assert [line.get_label() for line in lines] == ["fast", "slow"]
+    assert lines[1].get_xydata().tolist() == [[100.0, 0.2], [400.0, 0.1], [1600.0, 0.05]]
+    band = shown[3].collections[1].get_paths()[0].vertices
+    assert (band[:, 1].min(), band[:, 1].max()) == (0.025, 0.4)
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["fast", "slow"]
+
+
+def test_target_noise_is_variance_over_squared_mean(curves):
+    bars = [bar.get_height() for bar in target_noise(curves).axes[0].patches]
+    # variance 3 m at a mean of m: 3 / m for m = 2, 4, 5, four problems each
+    assert bars == pytest.approx([1.5] * 4 + [0.75] * 4 + [0.6] * 4)
+
+
+@pytest.mark.parametrize("figure", [learning_curves, target_noise])
+def test_figures_of_the_prediction_come_out_the_same(figure, curves, tmp_path):
+    first, second = (
+        save(figure(curves), tmp_path / number)[1].read_bytes() for number in ("1", "2")
+    )
+    assert first == second

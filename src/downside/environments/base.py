@@ -62,6 +62,8 @@ class Environment(ABC, Generic[State]):
     discount: Real
     horizon: int | None
     """Length of the problem itself (its end is a termination), or None."""
+    truncates = False
+    """Whether an episode can be cut short, which is not an end of the problem."""
 
     @property
     @abstractmethod

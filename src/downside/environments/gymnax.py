@@ -39,6 +39,8 @@ class FromGymnax(Environment[FromGymnaxState]):
     (1.0, False, 1)
     """
 
+    truncates = True
+
     env: Any = static()
     params: Any = None
     discount: Real = 1.0

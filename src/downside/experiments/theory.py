@@ -26,6 +26,7 @@ from downside.signals import Centralised, Custom, Fixed, Target, TDError
 
 ROUNDING = 1e-9
 DISCOUNT = 0.9
+END_SHARE = 0.3
 THEOREMS = (
     "fixed, T steps, split evenly",
     "fixed, early ends, rest charged",
@@ -40,9 +41,9 @@ def run_theory(n: int, seed: int) -> Results:
     rng = np.random.default_rng(seed)
     return {
         **_subadditivity(rng, 25 * n),
-        **_bound(rng, n),
-        **_contraction(rng, n),
-        **_variance(rng, n),
+        **run_bound(rng, n),
+        **run_contraction(rng, n),
+        **run_variance(rng, n),
     }
 
 
@@ -50,9 +51,9 @@ def judge_theory(results: Results) -> list[Claim]:
     """The verdicts on claims 1 to 4."""
     return [
         _judge_subadditivity(results),
-        _judge_bound(results),
-        _judge_contraction(results),
-        _judge_variance(results),
+        judge_bound(results),
+        judge_contraction(results),
+        judge_variance(results),
     ]
 
 
@@ -75,20 +76,22 @@ def _subadditivity(rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
     }
 
 
-def random_mdp(rng: np.random.Generator, *, horizon: int | None, early_ends: bool) -> Tabular:
-    """Three states, two actions, three outcomes each; some outcomes may end the episode."""
-    shape = (3, 2, 3)
+def random_mdp(
+    rng: np.random.Generator, *, horizon: int | None, end_share: float, n_states: int = 3
+) -> Tabular:
+    """Two actions, three outcomes each, of which ``end_share`` end the episode."""
+    shape = (n_states, 2, 3)
     return Tabular(
         transitions=rng.dirichlet(np.ones(3), shape[:2]),
         rewards=rng.normal(0.5, 1.0, shape),
-        next_states=rng.integers(0, 3, shape),
-        ends=(rng.random(shape) < 0.3) & early_ends,
+        next_states=rng.integers(0, n_states, shape),
+        ends=rng.random(shape) < end_share,
         discount=DISCOUNT,
         horizon=horizon,
     )
 
 
-def _bound(rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
+def run_bound(rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
     """proxy - LPM for every target on random MDPs; negative numbers violate the bound."""
     slack: dict[str, list[float]] = {}
 
@@ -105,9 +108,9 @@ def _bound(rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
     for _ in range(n):
         tau = rng.uniform(1.0, 3.0)
         policy = rng.dirichlet(np.ones(2), 3)
-        whole = random_mdp(rng, horizon=4, early_ends=False)
-        early = random_mdp(rng, horizon=4, early_ends=True)
-        endless = random_mdp(rng, horizon=None, early_ends=True)
+        whole = random_mdp(rng, horizon=4, end_share=0.0)
+        early = random_mdp(rng, horizon=4, end_share=END_SHARE)
+        endless = random_mdp(rng, horizon=None, end_share=END_SHARE)
         printed = Custom(Partial(_constant, (1.0 - DISCOUNT) * tau))
         uncharged = Custom(Partial(_constant, tau * (1.0 - DISCOUNT) / (1.0 - DISCOUNT**4)))
         compare("fixed, T steps, (1-g) tau as printed", whole, policy, printed, tau)
@@ -172,11 +175,11 @@ def _counter_examples() -> dict[str, np.ndarray]:
     }
 
 
-def _contraction(rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
+def run_contraction(rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
     """|T f - T h| / |f - h| in the sup norm, T the Bellman operator of the proxy."""
     ratios: list[float] = []
     for _ in range(n):
-        mdp = random_mdp(rng, horizon=None, early_ends=True)
+        mdp = random_mdp(rng, horizon=None, end_share=END_SHARE)
         policy = rng.dirichlet(np.ones(2), 3)
         for target in (Fixed(2.0), Centralised()):
             signal = np.sum(mdp.transitions * risk_cumulants(mdp, policy, target), -1)
@@ -192,14 +195,14 @@ def _backup(mdp: Tabular, policy: np.ndarray, signal: np.ndarray, guess: np.ndar
     return signal + DISCOUNT * np.sum(mdp.transitions * ~mdp.ends * following, -1)
 
 
-def _variance(rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
+def run_variance(rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
     """Lemma 2 on random variables; then the variances of the Bellman targets and of the sums."""
     variables, weights = rng.standard_t(3, (25 * n, 6)), rng.dirichlet(np.ones(6), 25 * n)
     clipped = np.maximum(rng.normal(size=(25 * n, 1)) - variables, 0.0)
     gaps = _spread(variables, weights) - _spread(clipped, weights)
     exceeds: list[float] = []
     for _ in range(n):
-        mdp = random_mdp(rng, horizon=None, early_ends=True)
+        mdp = random_mdp(rng, horizon=None, end_share=END_SHARE)
         policy = rng.dirichlet(np.ones(2), 3)
         proxies = _target_variances(mdp, policy, Centralised())
         exceeds.append(float(np.mean(proxies > _target_variances(mdp, policy, None) + ROUNDING)))
@@ -252,7 +255,8 @@ def _judge_subadditivity(results: Results) -> Claim:
     )
 
 
-def _judge_bound(results: Results) -> Claim:
+def judge_bound(results: Results) -> Claim:
+    """Claim 2, from what `run_bound` left."""
     shares = {
         name.removeprefix("bound: "): float(np.mean(values < -ROUNDING))
         for name, values in results.items()
@@ -289,7 +293,8 @@ def _judge_bound(results: Results) -> Claim:
     )
 
 
-def _judge_contraction(results: Results) -> Claim:
+def judge_contraction(results: Results) -> Claim:
+    """Claim 3, from what `run_contraction` left."""
     worst = float(results["contraction_ratios"].max())
     return Claim(
         id="3 contraction",
@@ -314,7 +319,8 @@ def _variance_verdict(*, lemma: bool, hint: bool) -> Verdict:
     return "holds" if hint else "holds with a correction"
 
 
-def _judge_variance(results: Results) -> Claim:
+def judge_variance(results: Results) -> Claim:
+    """Claim 4, from what `run_variance` left."""
     worst = float(results["lemma2_gaps"].min())
     shares = results["targets_exceed"]
     share, error = float(np.mean(shares)), float(np.std(shares, ddof=1) / np.sqrt(shares.size))

@@ -131,6 +131,61 @@ def _mark(axes: Axes, optima: np.ndarray, what: str) -> None:
     )
 
 
+COLOURS = ("tab:red", "tab:blue", "tab:cyan", "tab:orange", "0.25")
+DASHES = ("-", "-", ":", "-", "--")
+
+
+def learning_curves(results: Results) -> Figure:
+    """Error of the estimated proxy of order 1 against samples, a panel for each problem."""
+    problems, methods = results["problems"], results["methods"]
+    n_rows = -(-len(problems) // 3)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(11.0, 0.6 + 3.0 * n_rows), layout="constrained")
+        panels = figure.subplots(n_rows, 3, squeeze=False).flat
+        for axes, name in zip(panels, problems, strict=False):
+            counts, (low, middle, high) = results[f"counts: {name}"], results[f"rmse: {name}"][:, 0]
+            for j, method in enumerate(methods):
+                axes.fill_between(counts, low[j], high[j], color=COLOURS[j], alpha=0.15, lw=0)
+                axes.plot(counts, middle[j], DASHES[j], color=COLOURS[j], lw=1.4, label=str(method))
+            for tolerance in (0.05, 0.1):
+                axes.axhline(tolerance, color="0.6", lw=0.6, zorder=0)
+            axes.set(xscale="log", yscale="log", title=str(name), xlabel="environment steps")
+            axes.set_yticks([0.01, 0.05, 0.1, 0.5, 1.0], ["1%", "5%", "10%", "50%", "100%"])
+            axes.set_yticks([], minor=True)
+            axes.set_ylim(0.008, 1.6)
+        for axes in list(panels):
+            axes.axis("off")
+        figure.supylabel("root mean square relative error")
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        figure.legend(
+            handles, labels, loc="outside lower center", ncols=len(methods), frameon=False
+        )
+        return figure
+
+
+def target_noise(results: Results) -> Figure:
+    """Squared coefficient of variation of the TD targets of q and of the proxy, by problem."""
+    problems = results["problems"]
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(8.4, 3.2), layout="constrained")
+        axes = figure.subplots()
+        for j, what in enumerate(("q", "proxy of order 1", "proxy of order 2")):
+            spreads = [
+                np.mean(
+                    results[f"target variances: {name}"].mean(axis=1)[:, j]
+                    / results[f"target means: {name}"].mean(axis=1)[:, j] ** 2
+                )
+                for name in problems
+            ]
+            places = np.arange(len(problems)) + 0.27 * (j - 1)
+            axes.bar(places, spreads, 0.25, label=what, color=("0.6", "tab:blue", "tab:red")[j])
+        axes.set_xticks(np.arange(len(problems)), [str(p).replace(" ", "\n", 1) for p in problems])
+        axes.set(yscale="log", ylabel="variance / squared mean\nof the TD targets")
+        axes.legend(frameon=False, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+        return figure
+
+
 FIGURES: dict[str, dict[str, Callable[[Results], Figure]]] = {
     "landscape": {"fig1_tree": tree, "fig2_landscape": landscape},
+    "prediction": {"samples": learning_curves, "targets": target_noise},
 }

@@ -1,10 +1,12 @@
 """One bar on standard error while something long runs."""
 
 from collections.abc import Iterable
-from typing import TypeVar
+from types import TracebackType
+from typing import Any, Self, TypeVar, final
 
+import numpy as np
 from rich.console import Console
-from rich.progress import track
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn, track
 
 T = TypeVar("T")
 
@@ -18,3 +20,54 @@ def follow(items: Iterable[T], total: int, what: str, *, shown: bool) -> Iterabl
     console = Console(stderr=True)
     hidden = not (shown and console.is_terminal)
     return track(items, what, total, console=console, disable=hidden, transient=True)
+
+
+@final
+class TrainingBar:
+    """Steps done, speed, time left, mean return, risk against its bound, and multiplier.
+
+    With several thresholds or seeds, the numbers are means over all learners.
+    """
+
+    def __init__(self, total: int, *, shown: bool) -> None:
+        console = Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("{task.completed:,.0f} steps"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[words]}"),
+            console=console,
+            transient=True,
+            disable=not (shown and console.is_terminal),
+        )
+        self._task = self._bar.add_task("training", total=total, words="compiling")
+        self._last = 0
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def advance(self, done: int, report: Any, thresholds: np.ndarray, seconds: float) -> None:
+        """Show what a chunk brought, after ``done`` steps of this call."""
+        speed = (done - self._last) * len(report.steps) / max(seconds, 1e-9)
+        words = [f"{speed:,.0f} learner-steps/s", f"mean {_mean(report.returns)}"]
+        for j in range(thresholds.shape[1]):
+            risk, bound = _mean(report.risks[:, j]), _mean(thresholds[:, j])
+            words.append(f"risk {risk} of {bound}, multiplier {_mean(report.multipliers[:, j])}")
+        self._last = done
+        self._bar.update(self._task, completed=done, words="  ".join(words))
+
+
+def _mean(values: Any) -> str:
+    found = np.asarray(values, float)
+    found = found[~np.isnan(found)]
+    return f"{found.mean():.4g}" if found.size else "-"

@@ -1,0 +1,173 @@
+"""Rules for the Lagrange multiplier of one constraint.
+
+A rule sees, once per episode or per batch of episodes, how large the constrained quantity was. The
+paper's own rule is projected ascent: multiplier <- max(0, multiplier + rate (J_C - threshold)).
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any, final
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from downside.checks import check_not_negative, check_probability, check_range
+from downside.records import record, static
+
+Number = Float[Array, ""]
+
+
+@record
+class MultiplierState:
+    """The part that adds up, and a running average of the excess over the threshold."""
+
+    integral: Number
+    average: Number
+
+
+class MultiplierRule(ABC):
+    """How the multiplier follows the constrained quantity."""
+
+    @abstractmethod
+    def init(self) -> MultiplierState:
+        """Before the first episode."""
+
+    @abstractmethod
+    def update(
+        self, state: MultiplierState, sampled: Any, threshold: Any, n_episodes: Any = 1.0
+    ) -> MultiplierState:
+        """After ``n_episodes`` episodes with a mean of ``sampled``."""
+
+    @abstractmethod
+    def value(self, state: MultiplierState) -> Number:
+        """The multiplier, never below 0."""
+
+
+@final
+@record
+class Ascent(MultiplierRule):
+    """multiplier <- clip(multiplier + rate (sampled - threshold), 0, limit).
+
+    >>> rule = Ascent(rate=0.1)
+    >>> state = rule.update(rule.init(), sampled=jnp.asarray(5.0), threshold=3.0)
+    >>> round(float(rule.value(state)), 6)
+    0.2
+    """
+
+    rate: float | Array = 1e-3
+    limit: float | Array = float("inf")
+    start: float | Array = 0.0
+
+    def __post_init__(self) -> None:
+        check_not_negative("rate", self.rate)
+        check_not_negative("start", self.start)
+        check_range("limit", self.limit, 0.0, float("inf"), "it must not be below 0")
+
+    def init(self) -> MultiplierState:
+        """At ``start``."""
+        return MultiplierState(jnp.asarray(self.start) * 1.0, jnp.zeros(()))
+
+    def update(
+        self, state: MultiplierState, sampled: Any, threshold: Any, n_episodes: Any = 1.0
+    ) -> MultiplierState:
+        """One projected step."""
+        excess = excess_over(sampled, threshold)
+        integral = jnp.clip(state.integral + self.rate * n_episodes * excess, 0.0, self.limit)
+        return MultiplierState(integral, excess)
+
+    def value(self, state: MultiplierState) -> Number:
+        """What has added up."""
+        return state.integral
+
+
+@final
+@record
+class PID(MultiplierRule):
+    """Ascent with a proportional and a derivative part, on a running average of the excess.
+
+        average  <- average + weight (sampled - threshold - average)
+        integral <- clip(integral + rate average, 0, limit)               (anti-windup)
+        multiplier = clip(integral + gain average + damping change, 0, limit)
+
+    >>> rule = PID(rate=0.1, gain=2.0, weight=0.5)
+    >>> state = rule.update(rule.init(), sampled=jnp.asarray(4.0), threshold=3.0)
+    >>> round(float(rule.value(state)), 6)   # average 0.5: 0.1 * 0.5 + 2 * 0.5
+    1.05
+    """
+
+    rate: float | Array = 1e-3
+    gain: float | Array = 5.0
+    weight: float | Array = 0.02
+    damping: float | Array = 0.0
+    limit: float | Array = float("inf")
+    growing: bool = static(default=False)
+
+    def __post_init__(self) -> None:
+        for name in ("rate", "gain", "damping"):
+            check_not_negative(name, getattr(self, name))
+        check_probability("weight", self.weight)
+        check_range("limit", self.limit, 0.0, float("inf"), "it must not be below 0")
+
+    def init(self) -> "PIDState":
+        """All 0."""
+        zero = jnp.zeros(())
+        return PIDState(zero, zero, zero)
+
+    def update(self, state: Any, sampled: Any, threshold: Any, n_episodes: Any = 1.0) -> "PIDState":
+        """Average, then add up; the weight and the rate count once per episode."""
+        excess = excess_over(sampled, threshold)
+        kept = (1.0 - self.weight) ** n_episodes
+        average = kept * state.average + (1.0 - kept) * excess
+        step = self.rate * n_episodes * average * self._size(state)
+        integral = jnp.clip(state.integral + step, 0.0, self.limit)
+        return PIDState(integral, average, average - state.average)
+
+    def value(self, state: Any) -> Number:
+        """The three parts together."""
+        moving = self.gain * state.average + self.damping * state.change
+        return jnp.clip(state.integral + moving * self._size(state), 0.0, self.limit)
+
+    def _size(self, state: Any) -> Any:
+        return 1.0 + state.integral if self.growing else 1.0
+
+
+@record
+class PIDState(MultiplierState):
+    """With the last change of the average."""
+
+    change: Number
+
+
+@final
+@record
+class FixedMultiplier(MultiplierRule):
+    """A multiplier that does not move: a trade-off instead of a bound.
+
+    >>> rule = FixedMultiplier(2.0)
+    >>> float(rule.value(rule.update(rule.init(), jnp.asarray(9.0), 1.0)))
+    2.0
+    """
+
+    multiplier: float | Array
+
+    def __post_init__(self) -> None:
+        check_not_negative("multiplier", self.multiplier)
+
+    def init(self) -> MultiplierState:
+        """The multiplier."""
+        return MultiplierState(jnp.asarray(self.multiplier) * 1.0, jnp.zeros(()))
+
+    def update(
+        self, state: MultiplierState, sampled: Any, threshold: Any, n_episodes: Any = 1.0
+    ) -> MultiplierState:
+        """Nothing moves; the excess is kept for the records."""
+        return MultiplierState(state.integral, excess_over(sampled, threshold))
+
+    def value(self, state: MultiplierState) -> Number:
+        """The multiplier."""
+        return state.integral
+
+
+def excess_over(sampled: Any, threshold: Any) -> Number:
+    """sampled - threshold; -1 where there is no bound (an infinite threshold)."""
+    unbounded = jnp.isinf(threshold)
+    return jnp.where(unbounded, -1.0, sampled - jnp.where(unbounded, 0.0, threshold))

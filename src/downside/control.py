@@ -1,0 +1,288 @@
+"""NAC, RCPO and NRCPO: learning a policy, under constraints on risk or without.
+
+Three small constructors of one kind of agent. Each takes one of our environments; learners for
+several thresholds and seeds are trained as one batch.
+"""
+
+from collections.abc import Sequence
+from dataclasses import fields
+from difflib import get_close_matches
+from typing import Any, Literal, final, get_args
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import spaces
+from jax.tree_util import Partial
+
+from downside.agents.actor_critic import ActorCritic
+from downside.bases.spaces import basis_for
+from downside.checks import check_choice, check_count
+from downside.environments.base import Environment
+from downside.evaluation import RiskNumbers, evaluate_risk
+from downside.policies import Gibbs
+from downside.policies.base import Policy
+from downside.signals import Constraint, Fixed, Reward, Target
+from downside.training import run
+from downside.training.batches import Batches
+from downside.training.failures import explain
+from downside.training.progress import TrainingBar
+
+Way = Literal["batches", "online"]
+
+
+def NAC(env: Environment[Any], **options: Any) -> "Agent":  # noqa: N802
+    """Natural actor-critic: the most reward, whatever the risk.
+
+    >>> from downside.environments import Bandit
+    >>> agent = NAC(Bandit(), n_seeds=2).learn(4000, progress_bar=False)
+    >>> agent.theta.shape
+    (2, 3)
+    """
+    return build(env, (), direction="natural", **options)
+
+
+def NRCPO(env: Environment[Any], **options: Any) -> "Agent":  # noqa: N802
+    """Natural reward-constrained policy optimisation: the most reward with risk <= threshold.
+
+    ``target`` (a number, a target or a function of the transition), ``threshold`` (one, or several
+    for a learner each) and ``order``, or ``constraints`` for several at once. See `build` for the
+    other options.
+
+    >>> from downside.environments import Portfolio
+    >>> from downside.signals import Centralised
+    >>> agent = NRCPO(Portfolio(discount=0.99), target=Centralised(), threshold=[0.1, 0.5])
+    >>> agent.learn(4000, progress_bar=False).steps
+    4000
+    """
+    return build(env, _settle_constraints(options), direction="natural", **options)
+
+
+def RCPO(env: Environment[Any], **options: Any) -> "Agent":  # noqa: N802
+    """Reward-constrained policy optimisation, along the plain gradient; options as for `NRCPO`.
+
+    ``penalised=True`` (online only) learns one critic on reward - multiplier . constraints.
+    """
+    return build(env, _settle_constraints(options), direction="plain", **options)
+
+
+def build(
+    env: Environment[Any],
+    constraints: Sequence[tuple[Constraint, ...]],
+    *,
+    policy: Policy | None = None,
+    way: Way = "batches",
+    seed: int = 0,
+    n_seeds: int = 1,
+    **settings: Any,
+) -> "Agent":
+    """An agent that learns in batches, or online as the paper does.
+
+    ``constraints`` is a tuple of constraints for each learner of the batch. ``policy`` is a Gibbs
+    policy on default features of the observations by default. What is left are fields of `Batches`
+    or, online, of `ActorCritic`.
+    """
+    check_choice("way", way, get_args(Way))
+    check_count("seed", seed, least=0)
+    check_count("n_seeds", n_seeds, least=1)
+    kind = Batches if way == "batches" else ActorCritic
+    _check_names(kind, settings)
+    chosen = policy or _default_policy(env)
+    bounds = constraints or ((),)
+    learners = [
+        kind(
+            env=env,
+            policy=chosen,
+            signals=(Reward(env.discount), *(c.signal(env.discount, env.horizon) for c in each)),
+            thresholds=tuple(float(c.threshold) for c in each),
+            **settings,
+        )
+        for each in bounds
+    ]
+    return Agent(learners, bounds, n_seeds, seed)
+
+
+@final
+class Agent:
+    """Learners for every threshold and seed, trained together.
+
+    Arrays over learners come in the order (threshold, seed).
+    """
+
+    def __init__(
+        self,
+        settings: Sequence[run.Settings],
+        constraints: Sequence[tuple[Constraint, ...]],
+        n_seeds: int,
+        seed: int,
+    ) -> None:
+        self.env, self.policy = settings[0].env, settings[0].policy
+        self.constraints, self.n_seeds, self.seed = list(constraints), n_seeds, seed
+        self._settings = run.stack([one for one in settings for _ in range(n_seeds)])
+        seeds = jnp.tile(jnp.arange(n_seeds), len(settings))  # every threshold meets the same noise
+        self._keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(seed), i))(seeds)
+        self._learners = run.start_all(self._settings, self._keys)
+        self._blocks = 0
+        self._reports: list[run.Report] = []
+
+    @property
+    def steps(self) -> int:
+        """Steps that each learner has made."""
+        return self._blocks * self._block_steps
+
+    @property
+    def theta(self) -> np.ndarray:
+        """The parameters of every learner's policy (learners, P)."""
+        return np.asarray(self._learners.theta)
+
+    @property
+    def records(self) -> run.Report:
+        """What happened, chunk by chunk: arrays (chunks, learners, ...)."""
+        return jax.tree.map(lambda *chunks: np.stack(chunks), *self._reports)
+
+    def learn(self, total_timesteps: int, progress_bar: bool = True) -> "Agent":
+        """Train every learner for so many steps more, rounded up to whole blocks."""
+        check_count("total_timesteps", total_timesteps, least=1)
+        n_blocks = -(-total_timesteps // self._block_steps)
+        driven = run.drive(self._settings, self._learners, self._keys, self._blocks, n_blocks)
+        with TrainingBar(n_blocks * self._block_steps, shown=progress_bar) as bar:
+            before = self.steps
+            for self._learners, report, seconds in driven:
+                self._reports.append(report)
+                self._blocks = int(report.steps.max()) // self._block_steps
+                bar.advance(int(report.steps.max()) - before, report, self._thresholds, seconds)
+        self._blocks = (before // self._block_steps) + n_blocks
+        self._reports = _thinned(self._reports)
+        return self
+
+    def evaluate(self, n_eval_episodes: int = 10_000, seed: int = 1) -> list[RiskNumbers]:
+        """Fresh episodes of every learner's sampled policy, all with the same noise."""
+        return [
+            evaluate_risk(
+                self.env,
+                Partial(_act, self.policy, jnp.asarray(theta)),
+                *self._judged_by(i // self.n_seeds),
+                key=jax.random.fold_in(jax.random.key(seed), self.seed),
+                n_episodes=n_eval_episodes,
+            )
+            for i, theta in enumerate(self.theta)
+        ]
+
+    def summary(self) -> str:
+        """A line for every threshold: mean, risk, multiplier, and what went wrong."""
+        if not self._reports:
+            return "not trained yet"
+        recent = jax.tree.map(lambda x: x[-max(1, len(self._reports) // 10) :], self.records)
+        lines: list[str] = []
+        for i, constraints in enumerate(self.constraints):
+            mine = slice(i * self.n_seeds, (i + 1) * self.n_seeds)
+            words = [f"mean return {np.nanmean(recent.returns[:, mine]):.4g}"]
+            for j, constraint in enumerate(constraints):
+                words.append(
+                    f"risk {np.nanmean(recent.risks[:, mine, j]):.4g} of {constraint.threshold:g}, "
+                    f"multiplier {recent.multipliers[-1, mine, j].mean():.4g}"
+                )
+            lines.append("; ".join(words))
+            lines += [f"  {note}" for note in self._notes(mine, constraints)]
+        return "\n".join(lines)
+
+    def failures(self) -> list[str]:
+        """What stopped each learner that is no longer finite: quantity, step, likely cause."""
+        wrong = np.flatnonzero(np.asarray(self._learners.failed))
+        pick = lambda tree, i: jax.tree.map(lambda x: x[i], tree)  # noqa: E731
+        return [
+            f"learner {i}: "
+            + explain(pick(self._settings, i), pick(self._learners, i), self._keys[i])
+            for i in wrong
+        ]
+
+    def _notes(self, mine: slice, constraints: tuple[Constraint, ...]) -> list[str]:
+        notes: list[str] = []
+        failed = int(np.count_nonzero(np.asarray(self._learners.failed)[mine]))
+        if failed:
+            notes.append(f"{failed} of {self.n_seeds} learners went non-finite: see failures()")
+        for j, constraint in enumerate(constraints):
+            lost, lowest = _is_infeasible(self.records, mine, j, float(constraint.threshold))
+            if lost:
+                notes.append(
+                    f"no feasible policy found for {lost} of {self.n_seeds} seeds: the multiplier "
+                    f"grows without end; the lowest risk reached was {lowest:.4g}"
+                )
+        return notes
+
+    def _judged_by(self, i: int) -> tuple[Target, float]:
+        """Target and order of the first constraint that has them; the return's own mean if none."""
+        for constraint in self.constraints[i]:
+            if isinstance(constraint.target, Target):
+                return constraint.target, constraint.order
+        return Fixed(0.0), 1
+
+    @property
+    def _block_steps(self) -> int:
+        return run.block_periods(self._settings.period) * self._settings.period
+
+    @property
+    def _thresholds(self) -> np.ndarray:
+        rows = [[float(c.threshold) for c in each] for each in self.constraints]
+        return np.repeat(np.array(rows), self.n_seeds, axis=0)
+
+
+def _settle_constraints(options: dict[str, Any]) -> list[tuple[Constraint, ...]]:
+    """Take the constraints out of a constructor's options, one tuple per learner."""
+    several = options.pop("constraints", None)
+    target = options.pop("target", None)
+    threshold = options.pop("threshold", None)
+    order = options.pop("order", 1)
+    if several is not None:
+        if target is not None or threshold is not None:
+            raise ValueError("give either constraints=[...], or target= and threshold=, not both")
+        return [tuple(several)]
+    if target is None or threshold is None:
+        raise ValueError(
+            "what is bounded? give target= and threshold=, such as target=100.0, threshold=5.0, "
+            "or constraints=[ds.Constraint(...), ...]"
+        )
+    values = np.atleast_1d(np.asarray(threshold, float)).tolist()
+    return [(Constraint(target, value, order),) for value in values]
+
+
+def _default_policy(env: Environment[Any]) -> Policy:
+    actions = env.action_space
+    if not isinstance(actions, spaces.Discrete):
+        raise ValueError(
+            f"the actions are {actions}; give policy=, such as ds.Gaussian(...) or ds.Beta(...)"
+        )
+    return Gibbs(basis_for(env.observation_space), int(actions.n))
+
+
+def _check_names(kind: type[Any], settings: dict[str, Any]) -> None:
+    known = [field.name for field in fields(kind)]
+    for name in settings:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            advice = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+            raise ValueError(f"there is no setting {name!r} for this way to learn; {advice}")
+
+
+def _is_infeasible(records: run.Report, mine: slice, j: int, threshold: float) -> tuple[int, float]:
+    """How many learners' multipliers only ever grew while the risk stayed above; the least risk."""
+    multipliers, risks = records.multipliers[:, mine, j], records.risks[:, mine, j]
+    n = len(multipliers)
+    if n < 8:
+        return 0, float("nan")
+    late = slice(n // 2, None)
+    growing = np.all(np.diff(multipliers[late], axis=0) >= 0, axis=0)
+    grown = multipliers[-1] > 1.25 * multipliers[n // 2]
+    above = np.nanmin(risks[late], axis=0) > threshold
+    return int(np.count_nonzero(growing & grown & above)), float(np.nanmin(risks))
+
+
+def _thinned(reports: list[run.Report], most: int = 1000) -> list[run.Report]:
+    """Every second report dropped until there are few: memory stays flat."""
+    while len(reports) > most:
+        reports = reports[1::2]
+    return reports
+
+
+def _act(policy: Policy, theta: Any, obs: Any, key: Any) -> Any:
+    return policy.sample(theta, obs, policy.draw(key))

@@ -1,0 +1,354 @@
+"""The same method in batches: fewer samples, and no dependence on the reward's scale.
+
+Every ``period`` steps: values of reward and risk by ridge regression over the recent batches,
+advantages with a trace, a multiplier with a proportional part, and a natural step of a given size
+in nats. All signals are divided by their own size in the first batch, so that the settings mean
+the same whatever the units of the reward.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Literal, final, get_args
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from downside.agents.actor_critic import Direction, lagrangian, policy_step
+from downside.agents.multiplier import PID, MultiplierRule
+from downside.checks import (
+    check_choice,
+    check_count,
+    check_not_negative,
+    check_positive,
+    check_probability,
+)
+from downside.linear import solve
+from downside.policies.base import Policy
+from downside.records import record, static
+from downside.signals import Predictions, Signal
+from downside.training.learner import (
+    Episode,
+    Progress,
+    current_multipliers,
+    discounts_of,
+    first_failure,
+    measured,
+    where,
+)
+
+BatchMeasure = Literal["sampled", "lpm"]
+
+
+@final
+@record
+class Batches:
+    """The settings of one learner in batches; numbers are leaves, to be vmapped over.
+
+    ``signals`` and ``thresholds`` as for `ActorCritic`. ``period`` steps make a batch. Values are
+    linear in [baseline of the policy | ``value_features(obs, time)``]; older batches count
+    ``memory`` as much. ``trace_decay`` is that of the advantages: below 1 with good value features.
+    The first policy steps change the policy by ``kl`` nats, later ones by kl / (1 + steps /
+    ``kl_steps``). ``damping`` is added to the Fisher matrix, in units of its mean diagonal.
+    """
+
+    env: Any
+    policy: Policy
+    signals: tuple[Signal, ...]
+    thresholds: tuple[Any, ...] = ()
+    multiplier: MultiplierRule = PID(rate=6e-4, gain=4.0, weight=0.0172)
+    kl: Any = 0.05
+    kl_steps: Any = 5e4
+    trace_decay: Any = 1.0
+    memory: Any = 0.9
+    ridge: Any = 1e-4
+    damping: Any = 0.3
+    temperature: Any = 0.01
+    step_limit: Any = 1.0
+    pretraining: Any = 0
+    value_features: Callable[[Any, Any], Any] | None = None
+    mean_reward: Any = None
+    lpm_target: Any = None
+    lpm_order: float = static(default=1)
+    average_weight: Any = 3e-3
+    period: int = static(default=2000)
+    direction: Direction = static(default="natural")
+    measure: BatchMeasure = static(default="sampled")
+
+    def __post_init__(self) -> None:
+        check_count("period", self.period, least=2)
+        check_choice("direction", self.direction, get_args(Direction))
+        check_choice("measure", self.measure, get_args(BatchMeasure))
+        for name in ("kl", "kl_steps", "ridge"):
+            check_positive(name, getattr(self, name))
+        for name in ("damping", "pretraining"):
+            check_not_negative(name, getattr(self, name))
+        for name in ("trace_decay", "memory"):
+            check_probability(name, getattr(self, name))
+
+    @property
+    def n_constraints(self) -> int:
+        """How many quantities are bounded."""
+        return len(self.thresholds)
+
+    def features(self, obs: Any, time: Any) -> Float[Array, " n"]:
+        """Features of a state's value."""
+        x = jnp.asarray(self.policy.baseline(obs))
+        if self.value_features is None:
+            return x
+        return jnp.concatenate([x, jnp.asarray(self.value_features(obs, time), x.dtype)])
+
+
+@record
+class BatchLearner:
+    """What is carried from batch to batch.
+
+    ``scale`` is the size of the features and ``units`` that of the signals, both from the first
+    batch; the multipliers are for signals in these units.
+    """
+
+    theta: Float[Array, " P"]
+    gram: Float[Array, "n n"]
+    moment: Float[Array, "k n"]
+    weights: Float[Array, "k n"]
+    scale: Float[Array, " n"]
+    units: Float[Array, " k"]
+    multipliers: tuple[Any, ...]
+    mean_reward: Any
+    mean_return: Float[Array, ""]
+    env_state: Any
+    obs: Any
+    episode: Episode
+    steps: Int[Array, ""]
+    episodes: Int[Array, ""]
+    updates: Int[Array, ""]
+    failed: Int[Array, ""]
+    progress: Progress
+
+
+@record
+class Steps:
+    """A batch of steps: features of the values, scores, signals, and where episodes end."""
+
+    x: Float[Array, "t n"]
+    next_x: Float[Array, "t n"]
+    score: Float[Array, "t P"]
+    log_prob: Float[Array, " t"]
+    cumulants: Float[Array, "t k"]
+    discounts: Float[Array, "t k"]
+    over: Any
+
+
+def start(agent: Batches, key: Array) -> BatchLearner:
+    """Before the first step of the first episode."""
+    env_key, policy_key = jax.random.split(key)
+    env_state, obs = agent.env.reset(agent.env.draw(env_key))
+    n, k = agent.features(obs, jnp.asarray(0)).shape[0], len(agent.signals)
+    zero, count = jnp.zeros(()), jnp.asarray(0)
+    return BatchLearner(
+        theta=jnp.asarray(agent.policy.init(policy_key)),
+        gram=jnp.zeros((n, n)),
+        moment=jnp.zeros((k, n)),
+        weights=jnp.zeros((k, n)),
+        scale=jnp.ones(n),
+        units=jnp.ones(k),
+        multipliers=tuple(agent.multiplier.init() for _ in agent.thresholds),
+        mean_reward=None if agent.mean_reward is None else agent.mean_reward.init(),
+        mean_return=zero,
+        env_state=env_state,
+        obs=obs,
+        episode=Episode(jnp.ones(k), jnp.zeros(k), zero, count, None),
+        steps=count,
+        episodes=count,
+        updates=count,
+        failed=count,
+        progress=Progress.none(k),
+    )
+
+
+def run_period(agent: Batches, learner: BatchLearner, noise: Any) -> BatchLearner:
+    """One batch and one policy step; a learner that went wrong stays as it was before."""
+    empty = Found(jnp.zeros(()), jnp.zeros(agent.n_constraints))
+
+    def one(carry: Any, noise: Any) -> tuple[Any, Steps]:
+        return step(agent, *carry, noise)
+
+    (after, found), steps = jax.lax.scan(one, (learner, empty), noise)
+    first = learner.steps == 0
+    after = replace(after, scale=jnp.where(first, _size(steps.x), learner.scale))
+    x, next_x = steps.x / after.scale, steps.next_x / after.scale
+    returns = returns_to_go(steps, next_x @ learner.weights.T)
+    after = replace(after, units=jnp.where(first, _units(returns), learner.units))
+    after = fit_values(agent, after, x, returns)
+    after = move_multipliers(agent, after, found)
+    gains = advantages(agent, after, steps, x, next_x)
+    after = improve(agent, after, steps, gains)
+    wrong = first_failure(agent, after, (steps.cumulants,), after.weights)
+    stopped = replace(learner, failed=jnp.where(learner.failed > 0, learner.failed, wrong))
+    return where((learner.failed == 0) & (wrong == 0), after, stopped)
+
+
+@record
+class Found:
+    """Over the episodes that ended in this batch: their number, and sums of what is bounded."""
+
+    episodes: Float[Array, ""]
+    measured: Float[Array, " c"]
+
+
+def step(
+    agent: Batches, learner: BatchLearner, found: Found, noise: Any
+) -> tuple[tuple[BatchLearner, Found], Steps]:
+    """Act, observe, remember, and begin anew where the episode is over."""
+    env, policy = agent.env, agent.policy
+    env_noise, action_noise = noise
+    action = policy.sample(learner.theta, learner.obs, action_noise)
+    transition = env.transition(learner.env_state, action, env_noise)
+    mean_weights = learner.mean_reward
+    if agent.mean_reward is not None:
+        predicted = agent.mean_reward.predict(mean_weights, transition.obs, action)
+        mean_weights = agent.mean_reward.update(
+            mean_weights, transition.obs, action, transition.reward
+        )
+        transition = replace(transition, mean_reward=predicted)
+    x = agent.features(learner.obs, transition.time)
+    next_x = agent.features(transition.next_obs, transition.time + 1)
+    value, next_value = (learner.weights[0] @ (f / learner.scale) for f in (x, next_x))
+    before = Predictions(value=value, next_value=next_value)
+    cumulants = jnp.stack([signal.cumulant(transition, before) for signal in agent.signals])
+    over = transition.terminated | transition.truncated
+    remembered = Steps(
+        x=x,
+        next_x=next_x,
+        score=policy.score(learner.theta, learner.obs, action),
+        log_prob=policy.log_prob(learner.theta, learner.obs, action),
+        cumulants=cumulants,
+        discounts=jnp.where(transition.terminated, 0.0, discounts_of(agent)),
+        over=over,
+    )
+
+    episode = learner.episode.extended(agent, transition, cumulants)
+    values, mean_return = measured(agent, learner, episode)
+    env_state, obs = env.reset(env_noise)
+    done = replace(
+        learner,
+        env_state=env_state,
+        obs=obs,
+        mean_return=mean_return,
+        episodes=learner.episodes + 1,
+        episode=Episode.begin(agent, None),
+        progress=learner.progress.after(episode),
+    )
+    onward = replace(
+        learner, env_state=transition.next_state, obs=transition.next_obs, episode=episode
+    )
+    learner = where(over, done, onward)
+    if agent.thresholds:
+        counted = Found(found.episodes + 1.0, found.measured + jnp.stack(values))
+        found = where(over, counted, found)
+    learner = replace(learner, mean_reward=mean_weights, steps=learner.steps + 1)
+    return (learner, found), remembered
+
+
+def returns_to_go(steps: Steps, next_values: Float[Array, "t k"]) -> Float[Array, "t k"]:
+    """y_t = c_t + discount y_{t+1}; the prediction stands in where the batch or an episode is cut.
+
+    After a termination the discount is 0, so nothing stands in.
+    """
+
+    def back(following: Array, row: Any) -> tuple[Array, Array]:
+        cumulant, discount, over, predicted = row
+        y = cumulant + discount * jnp.where(over, predicted, following)
+        return y, y
+
+    rows = steps.cumulants, steps.discounts, steps.over, next_values
+    return jax.lax.scan(back, next_values[-1], rows, reverse=True)[1]
+
+
+def fit_values(
+    agent: Batches, learner: BatchLearner, x: Float[Array, "t n"], returns: Float[Array, "t k"]
+) -> BatchLearner:
+    """Ridge regression of the returns to go on the features, older batches fading."""
+    gram = agent.memory * learner.gram + x.T @ x
+    moment = agent.memory * learner.moment + returns.T @ x
+    diagonal = jnp.diag(gram)
+    floor = 1e-6 * jnp.max(diagonal)  # a feature that was always 0 gets the weight 0
+    ridged = gram + jnp.diag(agent.ridge * diagonal + floor)
+    return replace(learner, gram=gram, moment=moment, weights=solve(ridged, moment.T).T)
+
+
+def advantages(
+    agent: Batches, learner: BatchLearner, steps: Steps, x: Array, next_x: Array
+) -> Float[Array, "t k"]:
+    """A_t = c_t + g V_{t+1} - V_t + g trace_decay A_{t+1}, for each signal, in its unit."""
+    values, next_values = x @ learner.weights.T, next_x @ learner.weights.T
+    errors = steps.cumulants + steps.discounts * next_values - values
+
+    def back(following: Array, row: Any) -> tuple[Array, Array]:
+        error, discount, over = row
+        gain = error + agent.trace_decay * discount * jnp.where(over, 0.0, following)
+        return gain, gain
+
+    nothing = jnp.zeros(errors.shape[1])
+    rows = errors, steps.discounts, steps.over
+    return jax.lax.scan(back, nothing, rows, reverse=True)[1] / learner.units
+
+
+def move_multipliers(agent: Batches, learner: BatchLearner, found: Found) -> BatchLearner:
+    """One step of each multiplier from the mean over the episodes that ended, if any did."""
+    if not agent.thresholds:
+        return learner
+    means = found.measured / jnp.maximum(found.episodes, 1.0) / learner.units[1:]
+    moved = tuple(
+        agent.multiplier.update(state, mean, threshold / unit)
+        for state, mean, threshold, unit in zip(
+            learner.multipliers, means, agent.thresholds, learner.units[1:], strict=True
+        )
+    )
+    kept = where(found.episodes > 0, moved, learner.multipliers)
+    return replace(learner, multipliers=kept)
+
+
+def improve(
+    agent: Batches, learner: BatchLearner, steps: Steps, gains: Float[Array, "t k"]
+) -> BatchLearner:
+    """theta <- theta + sqrt(2 kl / w'Fw) w, with w = (F + damping)^-1 mean[score A].
+
+    Along the plain gradient, w = mean[score A].
+    """
+    score = steps.score
+    n_steps, n_params = score.shape
+    kl = agent.kl / (1.0 + learner.steps / agent.kl_steps)
+    temperature = agent.temperature / (1.0 + learner.steps / agent.kl_steps)
+    gain = lagrangian(gains.T, current_multipliers(agent, learner)) - temperature * steps.log_prob
+    gradient = gain @ score / n_steps
+    fisher = score.T @ score / n_steps
+    size = jnp.trace(fisher) / n_params
+    damped = fisher + (agent.damping * size + jnp.finfo(size.dtype).tiny) * jnp.eye(n_params)
+    natural = agent.direction == "natural"
+    direction = solve(damped, gradient[:, None])[:, 0] if natural else gradient
+    curvature = direction @ fisher @ direction
+    change = policy_step(
+        "kl", jnp.minimum(kl, agent.step_limit**2 * curvature / 2.0), direction, curvature
+    )
+    pretrained = learner.episodes >= agent.pretraining
+    return replace(
+        learner,
+        theta=learner.theta + jnp.where(pretrained, change, 0.0),
+        updates=learner.updates + pretrained.astype(learner.updates.dtype),
+        progress=replace(learner.progress, norm=jnp.sum(direction**2)),
+    )
+
+
+def _size(x: Float[Array, "t n"]) -> Float[Array, " n"]:
+    """Root mean square of each feature; 1 where it was always 0."""
+    size = jnp.sqrt(jnp.mean(x**2, axis=0))
+    return jnp.where(size > 0, size, 1.0)
+
+
+def _units(returns: Float[Array, "t k"]) -> Float[Array, " k"]:
+    """The spread of the returns to go for the reward, their size for what is bounded."""
+    spread = jnp.std(returns[:, :1], axis=0)
+    size = jnp.sqrt(jnp.mean(returns[:, 1:] ** 2, axis=0))
+    units = jnp.concatenate([spread, size])
+    return jnp.where(units > 0, units, 1.0)
