@@ -8,6 +8,7 @@ from gymnasium import spaces
 from jax.tree_util import Partial
 
 from downside.bases import OneHot
+from downside.bases.spaces import basis_for
 from downside.critics import LSTD, RecursiveLSTD, Sarsa
 from downside.environments import Bandit, Portfolio
 from downside.environments.gymnasium import GymnasiumEnv
@@ -158,6 +159,29 @@ def test_dictionaries_numbers_and_a_printed_result(tmp_path):
     assert (tmp_path / "curve.png").stat().st_size > 10_000
 
 
+class Walk(gymnasium.Env):
+    """A walk that is cut short after 50 steps, by itself and not by a registered limit."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (1,))
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.time += 1
+        return self.np_random.normal(size=1).astype(np.float32), 1.0, False, self.time == 50, {}
+
+
+@pytest.mark.slow
+def test_a_wide_box_does_not_hide_the_observations():
+    space = spaces.Box(-1e6, 1e6, (1,))
+    basis = basis_for(space, np.linspace(-2.0, 2.0, 50, dtype=np.float32)[:, None])
+    assert np.ptp(basis(np.array([[-2.0], [2.0]], np.float32)), axis=0).max() > 0.5
+
+
 def wait(obs):
     return 0
 
@@ -182,6 +206,11 @@ def wait(obs):
         ({"critic": Sarsa(0.5, trace="replacing")}, "a replacing trace needs features of 0 and 1"),
         ({"expected": True}, "needs a pair"),
         ({"horizon": 7}, "has its own horizon, 50"),
+        ({"order": "2"}, "order is '2', which is not a number"),
+        ({"critic": "lstd"}, "critic is 'lstd'; give a critic such as LSTD"),
+        ({"max_steps": 0}, "max_steps is 0; it must be a whole number, at least 1"),
+        ({"policy": lambda obs: None}, "the action None, which is outside"),
+        ({"env": lambda: Walk(), "policy": wait}, "are cut short after 50 steps and the discount"),
         ({"n_seeds": 1}, "n_seeds is 1; it must be a whole number, at least 2"),
         ({"critic": Sarsa(), "step_size": 1e9}, "no longer finite; a smaller step size"),
     ],
@@ -189,7 +218,7 @@ def wait(obs):
 )
 def test_bad_input_is_refused_in_a_sentence(arguments, advice):
     arguments = {"env": Portfolio(), "policy": wait, "target": Centralised(), **TINY, **arguments}
-    if arguments["env"] == "FrozenLake-v1":
+    if not isinstance(arguments["env"], Portfolio):
         arguments["target"] = 0.5
     with pytest.raises(ValueError, match=advice):
         estimate_risk(arguments.pop("env"), arguments.pop("policy"), **arguments)

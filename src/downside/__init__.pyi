@@ -27,6 +27,7 @@ from .environments import Consumption as Consumption
 from .environments import Portfolio as Portfolio
 from .environments import Tabular as Tabular
 from .environments import Tree as Tree
+from .environments import WithReturn as WithReturn
 from .environments import rollout as rollout
 from .estimation import estimate_risk as estimate_risk
 from .evaluation import evaluate_risk as evaluate_risk
@@ -48,6 +49,8 @@ from .policies import SquashedGaussian as SquashedGaussian
 from .signals import Centralised as Centralised
 from .signals import Constraint as Constraint
 from .signals import Fixed as Fixed
+from .signals import Penalty as Penalty
+from .signals import Shortfall as Shortfall
 from .signals import TDError as TDError
 
 __version__: str

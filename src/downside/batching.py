@@ -13,6 +13,9 @@ from jax.sharding import Mesh, PartitionSpec
 
 Y = TypeVar("Y")
 
+LANES = 8
+"""Tiles are whole vectors of the processor: a part of one would be rounded differently."""
+
 
 def map_batch(function: Callable[[Any], Y], batch: Any, *, tile: int) -> Y:
     """Apply ``function`` along the first axis of ``batch``, ``tile`` at a time, over all devices.
@@ -27,6 +30,7 @@ def map_batch(function: Callable[[Any], Y], batch: Any, *, tile: int) -> Y:
     devices = np.array(jax.devices())
     size = len(jax.tree.leaves(batch)[0])
     tile = min(tile, -(-size // len(devices)))
+    tile += -tile % LANES
     n_tiles = -(-size // tile)
     n_tiles += -n_tiles % len(devices)
     filled = np.where(np.arange(n_tiles * tile) < size, np.arange(n_tiles * tile), 0)
@@ -44,4 +48,4 @@ def map_batch(function: Callable[[Any], Y], batch: Any, *, tile: int) -> Y:
             out_specs=over_devices,
             check_vma=False,
         )
-    return jax.tree.map(lambda y: y.reshape(-1, *y.shape[2:])[:size], in_tiles(tiles))
+    return jax.tree.map(lambda y: y.reshape(n_tiles * tile, *y.shape[2:])[:size], in_tiles(tiles))

@@ -176,10 +176,10 @@ class Agent:
         lines: list[str] = []
         for i, constraints in enumerate(self.constraints):
             mine = slice(i * self.n_seeds, (i + 1) * self.n_seeds)
-            words = [f"mean return {np.nanmean(recent.returns[:, mine]):.4g}"]
+            words = [f"mean return {_average(recent.returns[:, mine]):.4g}"]
             for j, constraint in enumerate(constraints):
                 words.append(
-                    f"risk {np.nanmean(recent.risks[:, mine, j]):.4g} of {constraint.threshold:g}, "
+                    f"risk {_average(recent.risks[:, mine, j]):.4g} of {constraint.threshold:g}, "
                     f"multiplier {recent.multipliers[-1, mine, j].mean():.4g}"
                 )
             lines.append("; ".join(words))
@@ -275,6 +275,12 @@ def _is_infeasible(records: run.Report, mine: slice, j: int, threshold: float) -
     grown = multipliers[-1] > 1.25 * multipliers[n // 2]
     above = np.nanmin(risks[late], axis=0) > threshold
     return int(np.count_nonzero(growing & grown & above)), float(np.nanmin(risks))
+
+
+def _average(values: np.ndarray) -> float:
+    """The mean of what is known; NaN where no episode ended."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if known.size else float("nan")
 
 
 def _thinned(reports: list[run.Report], most: int = 1000) -> list[run.Report]:

@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, final
 
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -90,7 +91,7 @@ def estimate_risk(
     *,
     target: Any,
     order: float = 1,
-    critic: Critic[Any] | None = None,
+    critic: Any = None,
     features: Callable[[Any, Any], Any] | None = None,
     mean_reward: MeanReward | None = None,
     step_size: Callable[[Any], Any] | float = 0.05,
@@ -132,6 +133,11 @@ def estimate_risk(
     """
     check_count("total_timesteps", total_timesteps, least=N_POINTS)
     check_count("n_seeds", n_seeds, least=2)
+    check_count("seed", seed, least=0)
+    if max_steps is not None:
+        check_count("max_steps", max_steps, least=1)
+    if critic is not None and not isinstance(critic, Critic):
+        raise ValueError(f"critic is {critic!r}; give a critic such as LSTD(0.9)")
     if n_eval_episodes is not None:
         check_count("n_eval_episodes", n_eval_episodes, least=2)
     goal = as_target(target)
@@ -139,9 +145,10 @@ def estimate_risk(
     signal = Proxy(goal, source.discount, source.horizon, order)
     transitions, _ = sample = source.sample(N_SAMPLE)
     check_actions(transitions.action, source.action_space)
+    _check_ends(source, transitions)
     model = mean_reward
     if model is None and isinstance(goal, Centralised) and transitions.mean_reward is None:
-        model = _default_model(source, transitions)
+        model = _default_model(source, transitions, total_timesteps)
     moving = model is not None or isinstance(goal, TDError)
     n_features, feature_map = _features(source, features, transitions)
     problem = Prediction(
@@ -231,7 +238,7 @@ class HostSource:
         self.discount, self.horizon = host.discount, host.horizon
         self.observation_space, self.action_space = host.observation_space, host.action_space
         self._host, self._choose, self._seed = host, self._checked(act), seed
-        self._max_steps = max_steps or host.horizon or 10_000
+        self._max_steps = max_steps or host.horizon or _enough_steps(host.discount) or 10_000
 
     def sample(self, n_steps: int) -> tuple[Any, Any]:
         """Steps of the policy, stacked, and the action that follows each."""
@@ -295,7 +302,10 @@ class HostSource:
             action = act(obs, rng)
             if space.shape is None and space.contains(action):  # a tuple or a dictionary
                 return action
-            array = np.asarray(action)
+            try:
+                array = np.asarray(action)
+            except ValueError:  # a ragged tuple, as some libraries' predict returns
+                array = np.asarray(None)
             exact = array.astype(dtype) if array.dtype.kind in "biuf" else array
             rounded = dtype.kind in "iu" and np.any(exact != array)
             if rounded or exact.shape != space.shape or not space.contains(exact[()]):
@@ -320,7 +330,7 @@ def _source(
         check_probability("discount", discount)
     if not isinstance(env, Environment):
         host = wrap(env, 1.0 if discount is None else discount, horizon)
-        limit = host.env.spec.max_episode_steps if host.env.spec else None
+        limit = _time_limit(host.env)
         if horizon is None and host.discount == 1.0 and limit is not None:
             host = HostEnvironment(host.env, host.discount, limit)
         return HostSource(host, host_act(policy, host.action_space), seed, max_steps)
@@ -337,6 +347,17 @@ def _source(
     return HostSource(host, host_act(policy, host.action_space), seed, max_steps)
 
 
+def _time_limit(env: Any) -> int | None:
+    """That of the registration, or of a TimeLimit wrapper."""
+    if env.spec is not None and env.spec.max_episode_steps is not None:
+        return env.spec.max_episode_steps
+    while isinstance(env, gymnasium.Wrapper):
+        if isinstance(env, gymnasium.wrappers.TimeLimit):
+            return env._max_episode_steps  # pyright: ignore[reportPrivateUsage]
+        env = env.env
+    return None
+
+
 def _features(
     source: CompiledSource | HostSource,
     features: Callable[[Any, Any], Any] | None,
@@ -345,7 +366,10 @@ def _features(
     if features is not None:
         feature_map = Partial(_without_time, Partial(features))
         first = jax.tree.map(lambda x: x[0], (transitions.obs, transitions.action))
-        shape = jax.eval_shape(feature_map, *first, jnp.asarray(0)).shape
+        try:
+            shape = jax.eval_shape(feature_map, *first, jnp.asarray(0)).shape
+        except jax.errors.JAXTypeError:
+            raise ValueError("features cannot be compiled; write them with jax.numpy") from None
         if len(shape) != 1:
             raise ValueError(f"features returned the shape {shape}; it must return one vector")
         return shape[0], feature_map
@@ -355,11 +379,15 @@ def _features(
     return chosen.n_features, Partial(_call, chosen)
 
 
-def _default_model(source: CompiledSource | HostSource, transitions: Any) -> MeanReward:
+def _default_model(
+    source: CompiledSource | HostSource, transitions: Any, total_timesteps: int
+) -> MeanReward:
+    """On features of its own, at a rate at which each of them is learnt within the run."""
     spaces = source.observation_space, source.action_space
     sample = jax.tree.map(np.asarray, (transitions.obs, transitions.action))
     features = features_for(*spaces, None, sample)
-    return MeanReward(Partial(_at_no_time, features), features.n_features)
+    rate = float(np.clip(10.0 * features.n_features / total_timesteps, 1e-3, 0.1))
+    return MeanReward(Partial(_at_no_time, features), features.n_features, rate)
 
 
 def _default_critic(n_features: int, moving: bool, total_timesteps: int) -> Critic[Any]:
@@ -387,6 +415,20 @@ def _check_critic(problem: Prediction, transitions: Any) -> None:
         raise ValueError(
             "a replacing trace needs features of 0 and 1, such as OneHot or TileCoding; "
             'use trace="accumulating" with these features'
+        )
+
+
+def _check_ends(source: CompiledSource | HostSource, transitions: Any) -> None:
+    """Refuse a sum that has no end: no discount, no horizon, and episodes that are only cut."""
+    if float(source.discount) < 1.0 or source.horizon is not None:
+        return
+    cut = np.asarray(transitions.truncated & ~transitions.terminated)
+    if cut.any() or not np.any(np.asarray(transitions.terminated)):
+        when = f"are cut short after {int(np.asarray(transitions.time)[cut].max()) + 1} steps"
+        raise ValueError(
+            f"episodes {when if cut.any() else 'do not end'} and the discount is 1, so the sum of "
+            "what follows has no end; give horizon= if the limit belongs to the problem, else a "
+            "discount below 1"
         )
 
 
@@ -422,7 +464,9 @@ def _warn_of_misfit(model: MeanReward, weights: Any, source: CompiledSource | Ho
 
 def _enough_steps(discount: float) -> int | None:
     """Until what follows weighs less than 1e-4."""
-    return None if discount == 1.0 else max(1, int(np.ceil(np.log(1e-4) / np.log(discount))))
+    if discount in (0.0, 1.0):
+        return None if discount else 1
+    return max(1, int(np.ceil(np.log(1e-4) / np.log(discount))))
 
 
 @partial(jax.jit, static_argnames="n_steps")

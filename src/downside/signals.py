@@ -10,6 +10,7 @@ from sys import float_info
 from typing import Any, final
 
 import jax.numpy as jnp
+import numpy as np
 from jax.tree_util import Partial
 from jaxtyping import Array, Float
 
@@ -238,6 +239,36 @@ class Penalty(Signal):
 
 @final
 @record
+class Shortfall(Signal):
+    """((target - G)+)^order, paid once at the end of the episode: the LPM itself, not a proxy.
+
+    Its critic must know the return so far: learn in `WithReturn(env)`, which puts the return so far
+    and the time at the end of the observation. ``env_discount`` is that of the return G; the signal
+    itself is not discounted.
+
+    >>> Shortfall(1.0, env_discount=0.9).discount
+    1.0
+    """
+
+    target: Real
+    env_discount: Real = 1.0
+    order: float = static(default=1)
+    discount: Real = 1.0
+
+    def __post_init__(self) -> None:
+        check_finite("the target", self.target)
+        check_order(self.order)
+
+    def cumulant(self, transition: Any, predictions: Predictions) -> Float[Array, ""]:
+        """0 before the end, then the shortfall of the whole return."""
+        weight = jnp.asarray(self.env_discount) ** transition.time.astype(transition.reward.dtype)
+        total = transition.obs[..., -2] + weight * transition.reward
+        target = jnp.asarray(self.target, total.dtype)
+        return jnp.where(transition.terminated, shortfall(target, total, self.order), 0.0)
+
+
+@final
+@record
 class Constraint:
     """The proxy about ``target`` must not exceed ``threshold`` at the start states.
 
@@ -273,7 +304,7 @@ def as_target(target: Any) -> Target:
     """
     if isinstance(target, Target):
         return target
-    if isinstance(target, int | float):
+    if isinstance(target, int | float | np.number) or getattr(target, "shape", None) == ():
         return Fixed(float(target))
     if callable(target):
         return Custom(target)
@@ -295,6 +326,7 @@ def _one_number(name: str, value: Any) -> Float[Array, ""]:
 
 def check_order(order: float) -> None:
     """Refuse orders below 1, for which the proxy is not defined."""
+    check_range("order", order, -float_info.max, float_info.max, "give a number of 1 or more")
     if not order >= 1:
         raise ValueError(f"order is {order}; the proxy is defined for orders of 1 or more")
 

@@ -1,7 +1,15 @@
 import numpy as np
 import pytest
 
-from downside.report.figures import landscape, learning_curves, save, target_noise, tree
+from downside.report.figures import (
+    arm_probabilities,
+    landscape,
+    learning_curves,
+    save,
+    target_noise,
+    tree,
+    trials_right,
+)
 
 PANELS = ("variance", "mean_variance", "lpm", "mean_lpm")
 
@@ -31,6 +39,21 @@ def curves():
             f"rmse: {name}": rmse,
             f"target means: {name}": targets,
             f"target variances: {name}": 3.0 * targets,
+        }
+    return results
+
+
+@pytest.fixture
+def bandit():
+    """Three goals at two counts; the means of the arms are 0.1, 0.2, 0.7 and the band is +-0.05."""
+    mean = np.broadcast_to([0.1, 0.2, 0.7], (3, 2, 3))
+    results = {"methods": np.array(["printed", "figure", "fast"])}
+    for name in results["methods"]:
+        results |= {
+            f"counts: {name}": np.array([4000, 8000]),
+            f"mean: {name}": mean,
+            f"band: {name}": np.stack([mean - 0.05, mean + 0.05], axis=1),
+            f"share: {name}": np.array([[0.25, 0.5], [0.5, 0.75], [0.75, 1.0]]),
         }
     return results
 
@@ -109,5 +132,34 @@ def test_target_noise_is_variance_over_squared_mean(curves):
 def test_figures_of_the_prediction_come_out_the_same(figure, curves, tmp_path):
     first, second = (
         save(figure(curves), tmp_path / number)[1].read_bytes() for number in ("1", "2")
+    )
+    assert first == second
+
+
+def test_arm_probabilities_start_at_a_third_and_have_the_colours_of_the_paper(bandit):
+    rows = np.reshape(arm_probabilities(bandit).axes, (3, 3))
+    line = rows[1, 2].lines[2]
+    assert (line.get_label(), line.get_color()) == ("arm C", "tab:purple")
+    np.testing.assert_allclose(line.get_xydata(), [[0, 1 / 3], [4000, 0.7], [8000, 0.7]])
+    band = rows[1, 2].collections[2].get_paths()[0].vertices
+    assert (band[:, 1].min(), band[:, 1].max()) == pytest.approx((1 / 3, 0.75))
+    assert [row[0].get_ylabel().split("\n")[0] for row in rows] == ["printed", "figure", "fast"]
+
+
+def test_methods_that_did_not_run_are_left_out(bandit):
+    figure = trials_right(bandit)
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "printed",
+        "figure",
+        "fast",
+    ]
+    line = figure.axes[2].lines[1]
+    assert line.get_xydata().tolist() == [[4000.0, 0.75], [8000.0, 1.0]]
+
+
+@pytest.mark.parametrize("figure", [arm_probabilities, trials_right])
+def test_figures_of_the_bandit_come_out_the_same(figure, bandit, tmp_path):
+    first, second = (
+        save(figure(bandit), tmp_path / number)[1].read_bytes() for number in ("1", "2")
     )
     assert first == second

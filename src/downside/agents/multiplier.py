@@ -88,6 +88,9 @@ class PID(MultiplierRule):
         integral <- clip(integral + rate average, 0, limit)               (anti-windup)
         multiplier = clip(integral + gain average + damping change, 0, limit)
 
+    A ``growing`` rule multiplies every step by 1 + integral, so that a large multiplier is reached,
+    and left, as fast as a small one.
+
     >>> rule = PID(rate=0.1, gain=2.0, weight=0.5)
     >>> state = rule.update(rule.init(), sampled=jnp.asarray(4.0), threshold=3.0)
     >>> round(float(rule.value(state)), 6)   # average 0.5: 0.1 * 0.5 + 2 * 0.5

@@ -33,7 +33,7 @@ def basis_for(space: Space[Any], sample: Any = None, max_features: int = 256) ->
     if isinstance(space, spaces.Box) and np.all(np.isfinite([space.low, space.high])):
         low, high = space.low.reshape(-1), space.high.reshape(-1)
         for order in (3, 2):
-            if (order + 1) ** low.size <= max_features and np.all(low < high):
+            if (order + 1) ** low.size <= max_features and _fills(sample, low, high):
                 return FromSpace(layout, Fourier(low, high, order=order))
     order = 2 if (layout.size + 1) * (layout.size + 2) // 2 <= max_features else 1
     basis: Basis = Polynomial(layout.size, order=order)
@@ -140,6 +140,14 @@ class FromSpace(Basis):
         if isinstance(self.basis, OneHot):
             return as_floats(obs, array_module(obs)) - self.layout.starts[0]
         return self.layout.vector(obs)
+
+
+def _fills(sample: Any, low: np.ndarray, high: np.ndarray) -> bool:
+    """Whether what was seen fills a box; bounds far outside would make cosines constant."""
+    if sample is None or not np.all(low < high):
+        return bool(np.all(low < high))
+    seen = np.asarray(sample, float).reshape(-1, low.size)
+    return bool(np.all(np.ptp(seen, axis=0) > 0.05 * (high.astype(float) - low)))
 
 
 def _moments(vectors: Any) -> RunningMoments:

@@ -95,6 +95,9 @@ class RecursiveLSTD(Critic[RecursiveLSTDState]):
         gain = A^-1 trace / (forgetting + (x - discount next_x)' A^-1 trace)
         w <- w + gain error;    A^-1 <- (A^-1 - gain (x - discount next_x)' A^-1) / forgetting
 
+    A step that would make A singular (its denominator is 0 up to rounding) has no such update: it
+    is lost here, though not to `LSTD`, whose sums may become regular again.
+
     >>> RecursiveLSTD(ridge=0.5).init(n_features=1, n_signals=1).inverse.tolist()
     [[[2.0]]]
     """
@@ -127,7 +130,7 @@ class RecursiveLSTD(Critic[RecursiveLSTDState]):
         trace = state.trace + x
         change = x - discounts[:, None] * next_x
         reach = jnp.einsum("kij,kj->ki", state.inverse, trace)
-        gain = reach / (self.forgetting + jnp.sum(change * reach, axis=1))[:, None]
+        gain = reach / _denominators(self.forgetting, change * reach)[:, None]
         row = jnp.einsum("ki,kij->kj", change, state.inverse)
         inverse = (state.inverse - gain[:, :, None] * row[:, None, :]) / self.forgetting
         weights = state.weights + errors[:, None] * gain
@@ -143,6 +146,14 @@ class RecursiveLSTD(Critic[RecursiveLSTDState]):
     def weights(self, state: RecursiveLSTDState) -> Weights:
         """The weights."""
         return state.weights
+
+
+def _denominators(forgetting: float | Array, terms: Float[Array, "k n"]) -> PerSignal:
+    """forgetting + sum of the terms, and infinite, so that nothing is gained, where that is 0."""
+    denominators = forgetting + jnp.sum(terms, axis=1)
+    rounding = 10.0 * terms.shape[1] * jnp.finfo(terms.dtype).eps
+    magnitudes = forgetting + jnp.sum(jnp.abs(terms), axis=1)
+    return jnp.where(jnp.abs(denominators) <= rounding * magnitudes, jnp.inf, denominators)
 
 
 def _check_options(critic: LSTD | RecursiveLSTD) -> None:

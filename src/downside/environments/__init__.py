@@ -1,5 +1,6 @@
 """Environments: the contract, the paper's four, and any finite MDP."""
 
+from downside.environments.accumulating import WithReturn
 from downside.environments.bandit import Bandit
 from downside.environments.base import Environment, Noise, Transition
 from downside.environments.consumption import Consumption
@@ -18,5 +19,6 @@ __all__ = [
     "Tabular",
     "Transition",
     "Tree",
+    "WithReturn",
     "rollout",
 ]

@@ -64,9 +64,9 @@ def rollout(
     >>> [round(float(g), 4) for g in sums.total]   # 50 log(1.005)
     [0.2494, 0.2494, 0.2494]
     """
-    return rollout_steps(
-        env, act, key, n_episodes, Partial(_of_transition, Partial(measure)), max_steps, tile
-    )
+    inner = measure if isinstance(measure, Partial) else Partial(measure)
+    each_step = Partial(_of_transition, inner)
+    return rollout_steps(env, act, key, n_episodes, each_step, max_steps, tile)
 
 
 def rollout_steps(

@@ -50,7 +50,7 @@ def load_experiment(name: str) -> Experiment:
 
     >>> load_experiment("nothing")
     Traceback (most recent call last):
-    ValueError: there is no experiment 'nothing'; choose one of landscape, prediction
+    ValueError: there is no experiment 'nothing'; choose one of landscape, bandit, prediction
     """
     if name not in EXPERIMENTS:
         raise ValueError(f"there is no experiment {name!r}; choose one of {', '.join(EXPERIMENTS)}")

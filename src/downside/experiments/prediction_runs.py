@@ -1,32 +1,28 @@
-"""Estimates of the risk as samples come in: every method and setting on the same experience."""
+"""Estimates of the risk as samples come in: every method on the same experience."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import product
-from typing import Any, final
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import Partial
 from jaxtyping import Array, Float
 
-from downside.batching import map_batch
 from downside.critics import LSTD, Critic, MonteCarloLeastSquares, RecursiveLSTD, Sarsa
-from downside.critics.base import Features, PerSignal, Weights, td_errors
-from downside.critics.lstd import LSTDState
-from downside.critics.monte_carlo import LeastSquaresState
-from downside.experiments.prediction_problems import Member, Problem
+from downside.critics.base import td_errors
+from downside.experiments.prediction_problems import Member, Problem, compiled
 from downside.records import record
-from downside.training.prediction import Prediction, run_prediction, start_prediction
+from downside.signals import Predictions
 
-CHUNK = 64  # steps between two looks at the number of samples
-N_STARTS = 4096
-_TILE, _PER_CALL = 8, 32
+PIECE = 128  # steps between two looks at the number of samples, at least
+_PER_CALL = 4
 
 TRACE_DECAYS = (0.0, 0.9)
 RIDGES = (0.01, 1.0)
-STEP_SIZES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
-HALVINGS = (1_000.0, 10_000.0, np.inf)
+STEP_SIZES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+HALVINGS = (10.0, 30.0, 100.0, 300.0, 1_000.0, 3_000.0)
 
 
 @record
@@ -52,120 +48,97 @@ class Settings:
         columns = zip(*product(trace_decay, ridge, step_size, halving), strict=True)
         return Settings(*(jnp.asarray(column) for column in columns))
 
+    def take(self, chosen: np.ndarray) -> "Settings":
+        """Some of them."""
+        return jax.tree.map(lambda column: jnp.asarray(np.asarray(column)[chosen]), self)
 
-SETTINGS: dict[str, Settings] = {
+
+GRIDS: dict[str, Settings] = {
     "SARSA(lambda)": Settings.grid(TRACE_DECAYS, step_size=STEP_SIZES, halving=HALVINGS),
     "LSTD(lambda)": Settings.grid(TRACE_DECAYS, RIDGES),
     "recursive LSTD(lambda)": Settings.grid(TRACE_DECAYS, RIDGES),
     "Monte-Carlo, least squares": Settings.grid(ridge=RIDGES),
     "Monte-Carlo, plain average": Settings.grid(),
 }
-METHODS = tuple(SETTINGS)
+METHODS = tuple(GRIDS)
 TD_METHODS, MONTE_CARLO_METHODS = METHODS[:3], METHODS[3:]
-PLAIN = METHODS[-1]
+SARSA, BATCH_LSTD, RECURSIVE_LSTD, LEAST_SQUARES, PLAIN = METHODS
 
 
-def _critic(method: str, settings: Settings) -> Critic[Any]:
+def _critic(method: str, setting: Settings) -> Critic[Any]:
     """One critic of one setting; the plain average is least squares on a single feature."""
-    if method == "SARSA(lambda)":
-        return Sarsa(settings.trace_decay)
-    if method == "LSTD(lambda)":
-        return LSTD(settings.trace_decay, settings.ridge)
-    if method == "recursive LSTD(lambda)":
-        return RecursiveLSTD(settings.trace_decay, settings.ridge)
-    return MonteCarloLeastSquares(settings.ridge)
+    if method == SARSA:
+        return Sarsa(setting.trace_decay)
+    if method == BATCH_LSTD:
+        return LSTD(setting.trace_decay, setting.ridge)
+    if method == RECURSIVE_LSTD:
+        return RecursiveLSTD(setting.trace_decay, setting.ridge)
+    return MonteCarloLeastSquares(setting.ridge)
 
 
-@final
 @record
-class SideBySide(Critic[tuple[Any, ...]]):
-    """Every method with every setting, learning from the same steps.
+class Steps:
+    """Steps in a row, as critics see them. ``first`` is 1 at the first step of an episode, else 0.
 
-    The last feature is 1 at the first step of an episode and 0 later. The plain average sees it
-    alone, the other methods see all but it. Least squares on it give the mean return of the start.
+    The discounts are 0 where an episode ends.
     """
 
-    settings: tuple[Settings, ...]
+    x: Float[Array, "*steps n"]
+    cumulants: Float[Array, "*steps k"]
+    discounts: Float[Array, "*steps k"]
+    next_x: Float[Array, "*steps n"]
+    first: Float[Array, "*steps 1"]
 
-    def init(self, n_features: int, n_signals: int) -> tuple[Any, ...]:
-        """Nothing learnt yet."""
+    def seen_by(self, method: str) -> tuple[Array, Array, Array, Array]:
+        """Features, cumulants, discounts, next features.
 
-        def one(method: str, settings: Settings) -> Any:
-            n = 1 if method == PLAIN else n_features - 1
-            return jax.vmap(lambda s: _critic(method, s).init(n, n_signals))(settings)
-
-        return tuple(map(one, METHODS, self.settings))
-
-    def update(
-        self,
-        state: tuple[Any, ...],
-        x: Features,
-        cumulants: PerSignal,
-        discounts: PerSignal,
-        next_x: Features,
-        step_size: Any,
-        ratio: Any = 1.0,
-    ) -> tuple[tuple[Any, ...], PerSignal]:
-        """Each learns; ``step_size`` is the number of steps so far."""
-
-        def one(method: str, settings: Settings, states: Any) -> Any:
-            seen, next_seen = _seen(method, x), _seen(method, next_x)
-
-            def learn(setting: Settings, state: Any) -> Any:
-                rate = setting.step_size / (1.0 + step_size / setting.halving)
-                critic = _critic(method, setting)
-                return critic.update(state, seen, cumulants, discounts, next_seen, rate)[0]
-
-            return jax.vmap(learn)(settings, states)
-
-        return tuple(map(one, METHODS, self.settings, state)), jnp.zeros_like(cumulants)
-
-    def cut(self, state: tuple[Any, ...], next_x: Features, step_size: Any) -> tuple[Any, ...]:
-        """None of the problems is ever cut short."""
-        return state
-
-    def weights(self, state: tuple[Any, ...]) -> Weights:
-        """Nobody's in particular: no target here refers to predictions."""
-        first = state[0].weights[0]
-        return jnp.concatenate([first, jnp.zeros_like(first[:, :1])], axis=1)
-
-
-def _seen(method: str, x: Features) -> Array:
-    return x[-1:] if method == PLAIN else x[:-1]
+        Least squares on ``first`` give the mean return of a start: the plain average sees no more.
+        """
+        x, next_x = (self.first,) * 2 if method == PLAIN else (self.x, self.next_x)
+        return x, self.cumulants, self.discounts, next_x
 
 
 def sample_counts(n_steps: int) -> np.ndarray:
-    """2, 3, 4, 6, 8, 12, ... chunks: two counts per doubling, up to ``n_steps``.
+    """1, 2, 3, 4, 6, 8, 12, ... pieces: two counts per doubling, up to ``n_steps``.
 
-    >>> sample_counts(512).tolist()
-    [128, 192, 256, 384, 512]
+    >>> sample_counts(1024).tolist()
+    [128, 256, 384, 512, 768, 1024]
     """
-    chunks = sorted({base * 2**i for base in (2, 3) for i in range(n_steps.bit_length())})
-    return np.array([CHUNK * n for n in chunks if CHUNK * n <= n_steps])
+    pieces = sorted({1} | {base * 2**i for base in (2, 3) for i in range(n_steps.bit_length())})
+    return np.array([PIECE * n for n in pieces if PIECE * n <= n_steps])
 
 
 def learning_curves(
-    problem: Problem, member: Member, keys: Array, n_steps: int
-) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    problem: Problem, member: Member, keys: Array, n_steps: int, settings: dict[str, Settings]
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """What each method estimates for the start: (seeds, counts, settings, signals).
 
-    Also the final weights of the first setting of LSTD, averaged over the seeds: (signals, n).
+    Also the last weights: (seeds, settings, signals, n).
     """
-    start = _double(_mean_start(member.env, member.act, problem.features))
-    blocks = jnp.asarray(np.diff(sample_counts(n_steps) // CHUNK, prepend=0))
-    critic = SideBySide(tuple(SETTINGS.values()))
-    estimates: dict[str, list[np.ndarray]] = {method: [] for method in METHODS}
-    final: list[np.ndarray] = []
-    for part in _in_calls(keys):
-        states = _states(problem, member, critic, part, blocks)
-        for method, state in zip(METHODS, states, strict=True):
-            weights = _weights(state)
-            with np.errstate(invalid="ignore", over="ignore"):  # a large step size may diverge
-                estimates[method].append(weights @ (np.ones(1) if method == PLAIN else start))
-            if method == "LSTD(lambda)":
-                final.append(weights[:, -1, 0])
-    joined = {method: np.concatenate(parts)[: len(keys)] for method, parts in estimates.items()}
-    return joined, np.concatenate(final)[: len(keys)].mean(axis=0)
+    calls = [_learn_all(problem, member, part, n_steps, settings) for part in _in_calls(keys)]
+    estimates: dict[str, np.ndarray] = {}
+    last: dict[str, np.ndarray] = {}
+    for method in settings:
+        weights = np.concatenate([call[method] for call in calls], axis=1)[:, : len(keys)]
+        start = np.ones(1) if method == PLAIN else member.start
+        with np.errstate(invalid="ignore", over="ignore"):  # a large step size may diverge
+            estimates[method] = np.swapaxes(weights @ start, 0, 1)
+        last[method] = weights[-1]
+    return estimates, last
+
+
+def _learn_all(
+    problem: Problem, member: Member, keys: Array, n_steps: int, settings: dict[str, Settings]
+) -> dict[str, np.ndarray]:
+    """The weights of every method and setting at each count: (counts, keys, settings, k, n)."""
+    counts = set(sample_counts(n_steps).tolist())
+    states = _know_nothing(settings, len(keys), problem.n_features, len(member.signals))
+    looks: list[dict[str, np.ndarray]] = []
+    for before, steps in experience(problem, member, keys, n_steps):
+        states = _learn(settings, states, steps, before)
+        if before + PIECE in counts:
+            looks.append(jax.tree.map(np.asarray, _weights(settings, states)))
+    return {method: np.stack([look[method] for look in looks]) for method in settings}
 
 
 def target_moments(
@@ -176,11 +149,16 @@ def target_moments(
     Where the predictions are exact, that mean square is the mean variance of the target given the
     state and action.
     """
-    critic = TargetMoments(jnp.pad(jnp.asarray(weights), ((0, 0), (0, 1))))
-    blocks = jnp.asarray([n_steps // CHUNK])
-    parts = [_states(problem, member, critic, part, blocks) for part in _in_calls(keys)]
-    joined = jax.tree.map(lambda *xs: np.concatenate(xs)[: len(keys), 0], *parts)
-    return joined.targets / joined.steps, joined.squares / joined.steps
+    fixed = jnp.asarray(weights, float)
+    calls = [
+        sum(
+            np.asarray(_sum_targets(fixed, steps), float)
+            for _, steps in experience(problem, member, part, n_steps)
+        )
+        for part in _in_calls(keys)
+    ]
+    means, squares = np.concatenate(calls, axis=1)[:, : len(keys)] / n_steps
+    return means, squares
 
 
 def _in_calls(keys: Array) -> list[Array]:
@@ -189,121 +167,124 @@ def _in_calls(keys: Array) -> list[Array]:
     return [keys[part] for part in filled.reshape(-1, _PER_CALL)]
 
 
-@jax.jit
-def _mean_start(env: Any, act: Any, features: Any) -> Float[Array, " n"]:
-    """The mean features of the start; predictions are linear, so it gives their mean."""
-
-    def one(key: Array) -> Float[Array, " n"]:
-        noise_key, act_key = jax.random.split(key)
-        _, obs = env.reset(env.draw(noise_key))
-        return features(obs, act(obs, act_key), jnp.asarray(0))
-
-    return jnp.mean(jax.vmap(one)(jax.random.split(jax.random.key(0), N_STARTS)), axis=0)
-
-
-def _states(
-    problem: Problem, member: Member, critic: Critic[Any], keys: Array, blocks: Array
-) -> Any:
-    """What the critic knows after each block of chunks: (keys, blocks, ...)."""
-    learner = Prediction(
-        env=member.env,
-        act=member.act,
-        features=Partial(_with_first_step, problem.features),
-        signals=member.signals,
-        critic=critic,
-        step_size=Partial(_steps_so_far),
-        n_features=problem.n_features + 1,
-    )
-    return _run(learner, keys, blocks)
-
-
-@jax.jit
-def _run(learner: Prediction, keys: Array, blocks: Array) -> Any:
-    def one(key: Array) -> Any:
-        def chunk(_: Array, carry: Any) -> Any:
-            state, key = carry
-            key, now = jax.random.split(key)
-            return run_prediction(learner, state, now, CHUNK), key
-
-        def look(carry: Any, n_chunks: Array) -> tuple[Any, Any]:
-            carry = jax.lax.fori_loop(0, n_chunks, chunk, carry)
-            return carry, carry[0].critic
-
-        start_key, run_key = jax.random.split(key)
-        return jax.lax.scan(look, (start_prediction(learner, start_key), run_key), blocks)[1]
-
-    return map_batch(one, keys, tile=_TILE)
-
-
-def _with_first_step(features: Any, obs: Any, action: Any, time: Array) -> Features:
-    return jnp.append(features(obs, action, time), jnp.where(time == 0, 1.0, 0.0))
-
-
-def _steps_so_far(steps: Array) -> Array:
-    return steps.astype(float)
-
-
-def _weights(state: Any) -> np.ndarray:
-    """The weights of critics in a batch: (..., signals, n).
-
-    The sums of least squares are solved here, in double precision, and not while they are learnt.
-    """
-    if isinstance(state, LSTDState):
-        return np.linalg.solve(_double(state.matrix), _double(state.vector)[..., None])[..., 0]
-    if isinstance(state, LeastSquaresState):
-        vectors = np.swapaxes(_double(state.vector), -1, -2)
-        return np.swapaxes(np.linalg.solve(_double(state.matrix), vectors), -1, -2)
-    return _double(state.weights)
-
-
-def _double(x: Any) -> np.ndarray:
-    return np.asarray(x, np.float64)
-
-
-@record
-class TargetState:
-    """Steps, and per signal the sums of the targets and of the squared TD errors."""
-
-    steps: Float[Array, " k"]
-    targets: Float[Array, " k"]
-    squares: Float[Array, " k"]
-
-
-@final
-@record
-class TargetMoments(Critic[TargetState]):
-    """Learns nothing: measures the TD targets c + g w . next_x of the weights that it is given."""
-
-    fixed: Float[Array, "k n"]
-
-    def init(self, n_features: int, n_signals: int) -> TargetState:
-        """Nothing measured."""
-        zeros = jnp.zeros(n_signals)
-        return TargetState(zeros, zeros, zeros)
-
-    def update(
-        self,
-        state: TargetState,
-        x: Features,
-        cumulants: PerSignal,
-        discounts: PerSignal,
-        next_x: Features,
-        step_size: Any,
-        ratio: Any = 1.0,
-    ) -> tuple[TargetState, PerSignal]:
-        """Add one target; its TD error is what it deviates from the prediction."""
-        errors = td_errors(self.fixed, x, cumulants, discounts, next_x)
-        measured = TargetState(
-            steps=state.steps + 1.0,
-            targets=state.targets + errors + self.fixed @ x,
-            squares=state.squares + errors**2,
+def experience(
+    problem: Problem, member: Member, keys: Array, n_steps: int
+) -> Iterator[tuple[int, Steps]]:
+    """The steps of each key, piece by piece, each with the number of steps before it."""
+    situation = _nowhere(member.env, len(keys))
+    for before in range(0, n_steps, PIECE):
+        situation, steps = _act(
+            member.env, member.act, member.signals, problem.features, situation, keys, before
         )
-        return measured, errors
+        yield before, steps
 
-    def cut(self, state: TargetState, next_x: Features, step_size: Any) -> TargetState:
-        """Nothing to forget."""
-        return state
 
-    def weights(self, state: TargetState) -> Weights:
-        """As given."""
-        return self.fixed
+def _nowhere(env: Any, n_keys: int) -> Any:
+    """A state and an observation that do not matter: what comes next is a new episode."""
+    like = jax.eval_shape(lambda key: env.reset(env.draw(key)), jax.random.key(0))
+    blank = jax.tree.map(lambda leaf: np.zeros((n_keys, *leaf.shape), leaf.dtype), like)
+    return *blank, np.ones(n_keys, bool)
+
+
+@compiled
+def _act(
+    env: Any,
+    act: Any,
+    signals: Any,
+    features: Any,
+    situation: Any,
+    keys: Array,
+    before: int | Array,
+) -> tuple[Any, Steps]:
+    """The next piece. No problem cuts an episode short, so an end is always a termination."""
+
+    def step(situation: Any, inputs: Any) -> tuple[Any, Steps]:
+        noise, reset_noise, key, next_key = inputs
+        *onward, over = situation
+        afresh = env.reset(reset_noise)
+        state, obs = jax.tree.map(partial(jnp.where, over), afresh, tuple(onward))
+        transition = env.transition(state, act(obs, key), noise)
+        next_obs, over = transition.next_obs, transition.terminated
+        steps = Steps(
+            x=features(obs, transition.action, transition.time),
+            cumulants=jnp.stack([s.cumulant(transition, Predictions()) for s in signals]),
+            discounts=jnp.stack([jnp.where(over, 0.0, s.discount) for s in signals]),
+            next_x=features(next_obs, act(next_obs, next_key), transition.time + 1),
+            first=jnp.where(transition.time == 0, 1.0, 0.0)[None],
+        )
+        return (transition.next_state, next_obs, over), steps
+
+    def one(situation: Any, key: Array) -> tuple[Any, Steps]:
+        noise_key, act_key = jax.random.split(key)
+        noises = env.draw(jax.random.fold_in(noise_key, before), (PIECE, 2))
+        noise, reset_noise = (jax.tree.map(lambda z, i=i: z[:, i], noises) for i in range(2))
+        act_keys = jax.vmap(partial(jax.random.fold_in, act_key))(before + jnp.arange(PIECE + 1))
+        return jax.lax.scan(step, situation, (noise, reset_noise, act_keys[:-1], act_keys[1:]))
+
+    return _settled(jax.vmap(one)(situation, keys))
+
+
+def _settled(tree: Any) -> Any:
+    """The same without weak types, which would compile every user of a problem's steps anew."""
+    return jax.tree.map(lambda leaf: leaf.astype(leaf.dtype), tree)
+
+
+@partial(compiled, static_argnums=(1, 2, 3))
+def _know_nothing(
+    settings: dict[str, Settings], n_keys: int, n_features: int, n_signals: int
+) -> dict[str, Any]:
+    """A critic for each key and setting of each method."""
+
+    def one(method: str, setting: Settings) -> Any:
+        return _critic(method, setting).init(1 if method == PLAIN else n_features, n_signals)
+
+    started = {m: jax.vmap(partial(one, m))(each) for m, each in settings.items()}
+    return jax.tree.map(lambda leaf: jnp.tile(leaf, (n_keys, *[1] * leaf.ndim)), started)
+
+
+@compiled
+def _learn(
+    settings: dict[str, Settings], states: dict[str, Any], steps: Steps, before: int | Array
+) -> dict[str, Any]:
+    """Each critic learns from the piece of its key."""
+    times = (before + jnp.arange(PIECE)).astype(float)
+
+    def one(method: str, setting: Settings, state: Any, steps: Steps) -> Any:
+        critic = _critic(method, setting)
+        rates = setting.step_size / (1.0 + times / setting.halving)
+
+        def step(state: Any, inputs: Any) -> tuple[Any, None]:
+            (x, cumulants, discounts, next_x), rate = inputs
+            return critic.update(state, x, cumulants, discounts, next_x, rate)[0], None
+
+        return jax.lax.scan(step, state, (steps.seen_by(method), rates))[0]
+
+    return {m: _each(partial(one, m), each, states[m], steps) for m, each in settings.items()}
+
+
+@compiled
+def _weights(settings: dict[str, Settings], states: dict[str, Any]) -> dict[str, Array]:
+    """Per method: (keys, settings, signals, n)."""
+
+    def one(method: str, setting: Settings, state: Any, _: None) -> Array:
+        return _critic(method, setting).weights(state)
+
+    return {m: _each(partial(one, m), each, states[m]) for m, each in settings.items()}
+
+
+def _each(one: Any, settings: Settings, states: Any, shared: Any = None) -> Any:
+    """``one`` learner, (setting, state, shared), per key and setting: (keys, settings, ...)."""
+    of_key = jax.vmap(one, in_axes=(0, 0, None))
+    return jax.vmap(of_key, in_axes=(None, 0, 0))(settings, states, shared)
+
+
+@compiled
+def _sum_targets(weights: Float[Array, "k n"], steps: Steps) -> Float[Array, "2 keys k"]:
+    """The TD targets and the squared TD errors, summed over the piece."""
+
+    def one(x: Array, cumulants: Array, discounts: Array, next_x: Array) -> Array:
+        error = td_errors(weights, x, cumulants, discounts, next_x)
+        return jnp.stack([error + weights @ x, error**2])
+
+    seen = steps.x, steps.cumulants, steps.discounts, steps.next_x
+    return jnp.moveaxis(jnp.sum(jax.vmap(jax.vmap(one))(*seen), axis=1), 0, 1)

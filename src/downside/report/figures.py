@@ -185,7 +185,79 @@ def target_noise(results: Results) -> Figure:
         return figure
 
 
+ARM_COLOURS = {"A": "tab:red", "B": "tab:blue", "C": "tab:purple"}  # as in the paper
+GOAL_TITLES = (
+    r"$\mathbb{E}[R]$",
+    r"$\mathbb{E}[R] - 2\,\mathbb{M}_-[R]$",
+    r"$\mathbb{E}[R] - \mathbb{M}_-^2[R]$",
+)
+METHOD_LINES = {
+    "printed": ("0.6", "-"),
+    "figure": ("tab:green", "-"),
+    "figure, exact tau": ("tab:green", ":"),
+    "fast": ("tab:red", "-"),
+    "fast, exact tau": ("tab:red", ":"),
+    "Monte-Carlo, 100": ("tab:orange", "-"),
+    "Monte-Carlo, 100, tau held": ("tab:orange", ":"),
+    "Monte-Carlo, 10000": ("0.2", "--"),
+}
+
+
+def arm_probabilities(results: Results) -> Figure:
+    """Fig. 3: the probability of each arm against samples, a row for each preset."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(9.0, 6.6), layout="constrained")
+        rows = figure.subplots(3, 3, sharey=True, sharex="row")
+        for row, name in zip(rows, ("printed", "figure", "fast"), strict=True):
+            counts = np.append(0, results[f"counts: {name}"])
+            for j, axes in enumerate(row):
+                start = np.full((1, 3), 1 / 3)  # before the first sample
+                low, high, mean = (
+                    np.append(start, curve, axis=0)
+                    for curve in (*results[f"band: {name}"][j], results[f"mean: {name}"][j])
+                )
+                for arm, (label, colour) in enumerate(ARM_COLOURS.items()):
+                    axes.fill_between(
+                        counts, low[:, arm], high[:, arm], color=colour, alpha=0.15, lw=0
+                    )
+                    axes.plot(counts, mean[:, arm], color=colour, lw=1.4, label=f"arm {label}")
+                axes.set(ylim=(-0.02, 1.02), xlim=(0, counts[-1]))
+            row[0].set_ylabel(f"{name}\nprobability")
+        for axes, title in zip(rows[0], GOAL_TITLES, strict=True):
+            axes.set_title(title)
+        for axes in rows[1:].flat:
+            axes.axvline(5000, color="0.6", lw=0.6, zorder=0)
+        rows[1, 0].set_xlim(0, min(8000, results["counts: figure"][-1]))
+        rows[2, 0].set_xlim(0, min(3000, results["counts: fast"][-1]))
+        rows[2, 1].set_xlabel("samples")
+        handles, labels = rows[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+        return figure
+
+
+def trials_right(results: Results) -> Figure:
+    """The share of trials with p(right arm) > 0.95 against samples, every method on one axis."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(11.0, 3.6), layout="constrained")
+        panels = figure.subplots(1, 3, sharey=True)
+        for j, (axes, title) in enumerate(zip(panels, GOAL_TITLES, strict=True)):
+            for name, (colour, dashes) in METHOD_LINES.items():
+                if name not in results["methods"]:
+                    continue
+                counts, share = results[f"counts: {name}"], results[f"share: {name}"][j]
+                axes.plot(
+                    counts, share, dashes, color=colour, lw=1.4, label=name, drawstyle="steps-post"
+                )
+            axes.axhline(0.95, color="0.6", lw=0.6, zorder=0)
+            axes.set(xscale="log", title=title, xlabel="samples", ylim=(-0.02, 1.02))
+        panels[0].set_ylabel("share of trials with\np(right arm) > 0.95")
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+        return figure
+
+
 FIGURES: dict[str, dict[str, Callable[[Results], Figure]]] = {
     "landscape": {"fig1_tree": tree, "fig2_landscape": landscape},
+    "bandit": {"fig3_bandit": arm_probabilities, "bandit_samples": trials_right},
     "prediction": {"samples": learning_curves, "targets": target_noise},
 }

@@ -15,7 +15,7 @@ from downside.environments.episodes import Act
 from downside.policies.base import Policy
 from downside.training.host import HostAct
 
-N_TRACES = 8
+N_TRACES = 100
 
 
 def compiled_act(policy: Any, observations: Space[Any], actions: Space[Any]) -> Act | None:
@@ -36,7 +36,7 @@ def compiled_act(policy: Any, observations: Space[Any], actions: Space[Any]) -> 
     obs = jax.tree.map(jnp.asarray, observations.sample())
     try:
         traces = [_trace(act, obs) for _ in range(N_TRACES)]
-    except (jax.errors.JAXTypeError, jax.errors.JAXIndexError):
+    except Exception:  # whatever Python does with a tracer; real values will show a real mistake
         return None
     if len(set(traces)) > 1:
         return None

@@ -48,23 +48,27 @@ class Batches:
     ``signals`` and ``thresholds`` as for `ActorCritic`. ``period`` steps make a batch. Values are
     linear in [baseline of the policy | ``value_features(obs, time)``]; older batches count
     ``memory`` as much. ``trace_decay`` is that of the advantages: below 1 with good value features.
-    The first policy steps change the policy by ``kl`` nats, later ones by kl / (1 + steps /
-    ``kl_steps``). ``damping`` is added to the Fisher matrix, in units of its mean diagonal.
+    A policy step changes the policy by at most kl / (1 + steps / ``kl_steps``) nats, and its length
+    is at most ``step_limit`` times that of the first one for the same gradient: near an optimum
+    the gradient vanishes, and the steps with it. ``damping`` is added to the Fisher matrix, in
+    units of its mean diagonal in the first batch. ``temperature`` rewards entropy, in units of the
+    return's spread. The last three keep a policy from becoming deterministic before the
+    multiplier has found its value, from where no sample would bring it back.
     """
 
     env: Any
     policy: Policy
     signals: tuple[Signal, ...]
     thresholds: tuple[Any, ...] = ()
-    multiplier: MultiplierRule = PID(rate=6e-4, gain=4.0, weight=0.0172)
+    multiplier: MultiplierRule = PID(rate=0.3, gain=2.0, weight=0.5, growing=True)
     kl: Any = 0.05
     kl_steps: Any = 5e4
     trace_decay: Any = 1.0
     memory: Any = 0.9
     ridge: Any = 1e-4
-    damping: Any = 0.3
-    temperature: Any = 0.01
-    step_limit: Any = 1.0
+    damping: Any = 0.1
+    step_limit: Any = 2.0
+    temperature: Any = 1e-3
     pretraining: Any = 0
     value_features: Callable[[Any, Any], Any] | None = None
     mean_reward: Any = None
@@ -79,9 +83,9 @@ class Batches:
         check_count("period", self.period, least=2)
         check_choice("direction", self.direction, get_args(Direction))
         check_choice("measure", self.measure, get_args(BatchMeasure))
-        for name in ("kl", "kl_steps", "ridge"):
+        for name in ("kl", "kl_steps", "ridge", "step_limit"):
             check_positive(name, getattr(self, name))
-        for name in ("damping", "pretraining"):
+        for name in ("damping", "pretraining", "temperature"):
             check_not_negative(name, getattr(self, name))
         for name in ("trace_decay", "memory"):
             check_probability(name, getattr(self, name))
@@ -103,8 +107,9 @@ class Batches:
 class BatchLearner:
     """What is carried from batch to batch.
 
-    ``scale`` is the size of the features and ``units`` that of the signals, both from the first
-    batch; the multipliers are for signals in these units.
+    From the first batch: ``scale``, the size of the features; ``units``, that of the signals, which
+    the multipliers refer to; ``spread``, the mean diagonal of the Fisher matrix; ``reach``, how far
+    the first step went along its direction.
     """
 
     theta: Float[Array, " P"]
@@ -113,6 +118,8 @@ class BatchLearner:
     weights: Float[Array, "k n"]
     scale: Float[Array, " n"]
     units: Float[Array, " k"]
+    spread: Float[Array, ""]
+    reach: Float[Array, ""]
     multipliers: tuple[Any, ...]
     mean_reward: Any
     mean_return: Float[Array, ""]
@@ -130,12 +137,12 @@ class BatchLearner:
 class Steps:
     """A batch of steps: features of the values, scores, signals, and where episodes end."""
 
-    x: Float[Array, "t n"]
-    next_x: Float[Array, "t n"]
-    score: Float[Array, "t P"]
-    log_prob: Float[Array, " t"]
-    cumulants: Float[Array, "t k"]
-    discounts: Float[Array, "t k"]
+    x: Float[Array, "*t n"]
+    next_x: Float[Array, "*t n"]
+    score: Float[Array, "*t P"]
+    log_prob: Float[Array, "*t"]
+    cumulants: Float[Array, "*t k"]
+    discounts: Float[Array, "*t k"]
     over: Any
 
 
@@ -152,6 +159,8 @@ def start(agent: Batches, key: Array) -> BatchLearner:
         weights=jnp.zeros((k, n)),
         scale=jnp.ones(n),
         units=jnp.ones(k),
+        spread=zero,
+        reach=zero,
         multipliers=tuple(agent.multiplier.init() for _ in agent.thresholds),
         mean_reward=None if agent.mean_reward is None else agent.mean_reward.init(),
         mean_return=zero,
@@ -171,7 +180,8 @@ def run_period(agent: Batches, learner: BatchLearner, noise: Any) -> BatchLearne
     empty = Found(jnp.zeros(()), jnp.zeros(agent.n_constraints))
 
     def one(carry: Any, noise: Any) -> tuple[Any, Steps]:
-        return step(agent, *carry, noise)
+        learner, found = carry
+        return step(agent, learner, found, noise)
 
     (after, found), steps = jax.lax.scan(one, (learner, empty), noise)
     first = learner.steps == 0
@@ -298,15 +308,25 @@ def move_multipliers(agent: Batches, learner: BatchLearner, found: Found) -> Bat
     """One step of each multiplier from the mean over the episodes that ended, if any did."""
     if not agent.thresholds:
         return learner
-    means = found.measured / jnp.maximum(found.episodes, 1.0) / learner.units[1:]
+    means = found.measured / jnp.maximum(found.episodes, 1.0)
     moved = tuple(
-        agent.multiplier.update(state, mean, threshold / unit)
-        for state, mean, threshold, unit in zip(
-            learner.multipliers, means, agent.thresholds, learner.units[1:], strict=True
-        )
+        agent.multiplier.update(state, relative_excess(mean, threshold), 0.0)
+        for state, mean, threshold in zip(learner.multipliers, means, agent.thresholds, strict=True)
     )
     kept = where(found.episodes > 0, moved, learner.multipliers)
     return replace(learner, multipliers=kept)
+
+
+def relative_excess(sampled: Any, threshold: Any) -> Float[Array, ""]:
+    """(C - nu) / (|C| + |nu|): from -1 to 1 in any units; -1 where there is no bound.
+
+    >>> float(relative_excess(jnp.asarray(0.3), jnp.asarray(0.1)))
+    0.5
+    """
+    size = jnp.abs(sampled) + jnp.abs(threshold)
+    safe = jnp.where((size > 0) & jnp.isfinite(size), size, 1.0)
+    excess = jnp.where(size > 0, (sampled - threshold) / safe, 0.0)
+    return jnp.where(jnp.isinf(threshold), -1.0, excess)
 
 
 def improve(
@@ -314,28 +334,33 @@ def improve(
 ) -> BatchLearner:
     """theta <- theta + sqrt(2 kl / w'Fw) w, with w = (F + damping)^-1 mean[score A].
 
-    Along the plain gradient, w = mean[score A].
+    A = (A_q - sum_i multiplier_i A_i) / (1 + sum_i multiplier_i) - temperature log pi. Along the
+    plain gradient, w = mean[score A].
     """
     score = steps.score
     n_steps, n_params = score.shape
     kl = agent.kl / (1.0 + learner.steps / agent.kl_steps)
-    temperature = agent.temperature / (1.0 + learner.steps / agent.kl_steps)
-    gain = lagrangian(gains.T, current_multipliers(agent, learner)) - temperature * steps.log_prob
+    multipliers = current_multipliers(agent, learner)
+    gain = lagrangian(gains.T, multipliers) / (1.0 + jnp.sum(multipliers))
+    gain = gain - agent.temperature * steps.log_prob
     gradient = gain @ score / n_steps
     fisher = score.T @ score / n_steps
-    size = jnp.trace(fisher) / n_params
-    damped = fisher + (agent.damping * size + jnp.finfo(size.dtype).tiny) * jnp.eye(n_params)
+    spread = jnp.where(learner.spread > 0, learner.spread, jnp.trace(fisher) / n_params)
+    damped = fisher + (agent.damping * spread + jnp.finfo(spread.dtype).tiny) * jnp.eye(n_params)
     natural = agent.direction == "natural"
     direction = solve(damped, gradient[:, None])[:, 0] if natural else gradient
     curvature = direction @ fisher @ direction
-    change = policy_step(
-        "kl", jnp.minimum(kl, agent.step_limit**2 * curvature / 2.0), direction, curvature
-    )
+    first = jnp.sqrt(2.0 * kl / jnp.where(curvature > 0, curvature, 1.0))
+    reach = jnp.where(learner.reach > 0, learner.reach, first)
+    nats = jnp.minimum(kl, 0.5 * (agent.step_limit * reach) ** 2 * curvature)
+    change = policy_step("kl", nats, direction, curvature)
     pretrained = learner.episodes >= agent.pretraining
     return replace(
         learner,
         theta=learner.theta + jnp.where(pretrained, change, 0.0),
         updates=learner.updates + pretrained.astype(learner.updates.dtype),
+        spread=spread,
+        reach=reach,
         progress=replace(learner.progress, norm=jnp.sum(direction**2)),
     )
 

@@ -7,6 +7,7 @@ from typing import Any, final
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 from jaxtyping import Array, Float
 
 from downside.checks import check_positive
@@ -36,6 +37,8 @@ class MeanReward:
 
     def __post_init__(self) -> None:
         check_positive("rate", self.rate)
+        if not isinstance(self.features, Partial):  # a pytree, so that it can pass through jit
+            object.__setattr__(self, "features", Partial(self.features))
 
     def init(self) -> Float[Array, " n"]:
         """Nothing learnt: a mean of 0."""
@@ -74,7 +77,7 @@ class Misfit:
             f"the learnt mean reward does not fit: a richer model takes away {self.share:.0%} of "
             f"its squared errors, and the misfit counts as risk (shortfalls below the learnt mean "
             f"are {self.ratio:.2f} times those below the richer model's); "
-            "give MeanReward(...) features that fit better"
+            "more steps, a larger rate or other features of MeanReward(...) would help"
         )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Any, Self, TypeVar, final
+from typing import Any, TypeVar, final
 
 import numpy as np
 from rich.console import Console
@@ -44,7 +44,7 @@ class TrainingBar:
         self._task = self._bar.add_task("training", total=total, words="compiling")
         self._last = 0
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "TrainingBar":
         self._bar.start()
         return self
 

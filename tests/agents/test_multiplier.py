@@ -1,0 +1,77 @@
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from downside.agents import PID, Ascent, FixedMultiplier
+
+RULES = {
+    "ascent": Ascent(rate=0.1),
+    "ascent, limited": Ascent(rate=0.1, limit=0.3),
+    "pid": PID(rate=0.1, gain=1.0, weight=0.5),
+    "pid, growing": PID(rate=0.1, gain=1.0, weight=0.5, growing=True),
+    "pid, damped": PID(rate=0.1, gain=1.0, weight=0.5, damping=2.0, limit=3.0),
+    "fixed": FixedMultiplier(0.7),
+}
+each_rule = pytest.mark.parametrize("rule", RULES.values(), ids=RULES.keys())
+
+
+def follow(rule, samples, threshold):
+    state = rule.init()
+    for sample in samples:
+        state = rule.update(state, jnp.asarray(sample), threshold)
+    return float(rule.value(state))
+
+
+@each_rule
+@pytest.mark.parametrize("threshold", [0.0, 1e-9, 0.4, 1e9, np.inf])
+def test_a_multiplier_is_finite_and_never_negative(rule, threshold):
+    for samples in ([5.0] * 20, [0.0] * 20, [5.0, 0.0] * 10):
+        value = follow(rule, samples, threshold)
+        assert np.isfinite(value)
+        assert value >= 0.0
+
+
+@each_rule
+def test_no_bound_means_no_multiplier(rule):
+    if not isinstance(rule, FixedMultiplier):
+        assert follow(rule, [5.0] * 10, np.inf) == 0.0
+
+
+def test_ascent_by_hand():
+    # 0.1 (3 - 2) = 0.1, then + 0.1 (7 - 2) = 0.6, then 0.6 - 0.8 < 0.
+    assert follow(Ascent(rate=0.1), [3.0, 7.0], 2.0) == pytest.approx(0.6)
+    assert follow(Ascent(rate=0.1), [3.0, 7.0, -6.0], 2.0) == 0.0
+    assert follow(Ascent(rate=0.1, limit=0.25), [3.0, 7.0], 2.0) == pytest.approx(0.25)
+    assert follow(Ascent(rate=0.1, start=1.0), [2.0], 2.0) == 1.0
+
+
+def test_pid_by_hand():
+    # Excesses 1 and 3: averages 0.5 and 1.75, integral 0.1 (0.5 + 1.75), change 1.25.
+    rule = PID(rate=0.1, gain=2.0, weight=0.5, damping=4.0)
+    assert follow(rule, [3.0, 5.0], 2.0) == pytest.approx(0.225 + 2 * 1.75 + 4 * 1.25)
+
+
+def test_a_growing_integral_multiplies():
+    # A constant excess of 1 with weight 1: integral + 1 grows by the factor 1.1 each time.
+    rule = PID(rate=0.1, gain=0.0, weight=1.0, growing=True)
+    assert follow(rule, [3.0] * 30, 2.0) == pytest.approx(1.1**30 - 1.0, rel=1e-5)
+
+
+def test_the_integral_does_not_wind_up_below_zero():
+    # After long satisfaction one violation is answered at once.
+    rule = PID(rate=0.1, gain=0.0, weight=1.0)
+    assert follow(rule, [0.0] * 100 + [3.0], 2.0) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("make", "advice"),
+    [
+        (lambda: Ascent(rate=-1.0), "rate is -1.0; it must be finite and not below 0"),
+        (lambda: Ascent(limit=-1.0), "limit is -1.0; it must not be below 0"),
+        (lambda: PID(weight=2.0), "weight is 2.0; a probability"),
+        (lambda: FixedMultiplier(-0.5), "multiplier is -0.5; it must be finite and not below 0"),
+    ],
+)
+def test_bad_rules_are_refused(make, advice):
+    with pytest.raises(ValueError, match=advice):
+        make()

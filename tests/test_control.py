@@ -1,0 +1,232 @@
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from downside import exact
+from downside.agents import FixedMultiplier
+from downside.control import NAC, NRCPO, RCPO
+from downside.critics import LSTD, MonteCarloLeastSquares, Sarsa, TrueOnlineSarsa
+from downside.environments import Bandit, Portfolio, Tabular, WithReturn
+from downside.signals import Centralised, Constraint, Fixed, Penalty, Shortfall
+from random_mdps import random_mdp
+
+QUIET = {"progress_bar": False}
+ONLINE = {"way": "online", "step_size": 0.02, "critic_step_size": 0.02, "period": 50}
+
+
+def table(agent, theta):
+    """The probabilities of a Gibbs policy on states (states, actions)."""
+    states = np.arange(agent.env.n_states, dtype=np.float32)
+    return np.exp(
+        [
+            [float(agent.policy.log_prob(theta, s, a)) for a in range(agent.env.n_actions)]
+            for s in states
+        ]
+    )
+
+
+def exact_numbers(agent, target):
+    found = []
+    for theta in agent.theta:
+        policy = table(agent, theta)
+        risk = exact.risk_cumulants(agent.env, policy, target)
+        found.append(
+            (exact.start_value(agent.env, policy), exact.start_value(agent.env, policy, risk))
+        )
+    return np.array(found, float).T
+
+
+def two_roads(discount=1.0):
+    """One choice: 1 for sure, or 4 and -1 with equal chance. Mixing meets a bound between."""
+    return Tabular(
+        transitions=np.array([[[1.0, 0.0], [0.5, 0.5]]]),
+        next_states=np.zeros((1, 2, 2), int),
+        rewards=np.array([[[1.0, 1.0], [4.0, -1.0]]]),
+        ends=np.ones((1, 2, 2), bool),
+        start=np.array([1.0]),
+        discount=discount,
+        horizon=1,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+def test_a_bound_that_needs_a_stochastic_policy_is_met_in_any_units(scale):
+    # Shortfall below 1 of the risky road: 1 on average (2 with probability 1/2). With a bound of
+    # 0.4 the best policy takes it with probability 0.4: mean 1 + 0.4 * 0.5 = 1.2, multiplier 0.5.
+    env = two_roads()
+    env = Tabular(**{**vars(env), "rewards": np.asarray(env.rewards) * scale})
+    agent = NRCPO(env, target=1.0 * scale, threshold=0.4 * scale, n_seeds=4)
+    agent.learn(200_000, **QUIET)
+
+    mean, risk = exact_numbers(agent, Fixed(1.0 * scale))
+
+    # The policy swings about the bound, so a single moment is off by up to a fifth; the average of
+    # the last ten reports is not.
+    np.testing.assert_allclose(mean / scale, 1.2, atol=0.05)
+    np.testing.assert_allclose(risk / scale, 0.4, atol=0.1)
+    late = agent.records.multipliers[-10:].mean(axis=(0, 2))
+    np.testing.assert_allclose(late, 0.5, atol=0.1)
+    np.testing.assert_allclose(agent.records.risks[-10:].mean(axis=0) / scale, 0.4, atol=0.04)
+
+
+@pytest.mark.slow
+def test_random_constrained_mdps_are_solved_as_the_linear_programme_does():
+    # Twelve MDPs; of each the median of four seeds. Half of them must come within 5% of the gain
+    # over the uniform policy and within 5% of the bound. (The worst ones need more steps.)
+    regrets, excesses = [], []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        mdp = random_mdp(rng, horizon=None, discount=0.9, n_states=4, n_actions=3, end_share=0.3)
+        uniform = np.full((4, 3), 1 / 3)
+        cumulants = exact.risk_cumulants(mdp, uniform, Centralised())
+        threshold = 0.8 * float(exact.start_value(mdp, uniform, cumulants))
+        best = exact.constrained_optimum(mdp, [Constraint(Centralised(), threshold)])
+        agent = NRCPO(mdp, target=Centralised(), threshold=threshold, n_seeds=4)
+        mean, risk = exact_numbers(agent.learn(200_000, **QUIET), Centralised())
+        gain = best.mean - exact.start_value(mdp, uniform)
+        regrets.append((best.mean - np.median(mean)) / abs(gain))
+        excesses.append(np.median(risk) / threshold - 1.0)
+    assert np.median(np.abs(regrets)) < 0.05
+    assert np.median(excesses) < 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["batches", "online"])
+def test_extreme_thresholds_are_harmless(way):
+    # The risk of the uniform policy is 0.45.
+    thresholds = [0.0, 1e-9, 1e9, np.inf]
+    agent = NRCPO(Portfolio(discount=0.99), target=Centralised(), threshold=thresholds, way=way)
+    agent.learn(60_000, **QUIET)
+    assert np.all(np.isfinite(agent.theta))
+    assert not agent.failures()
+    multipliers, risks = agent.records.multipliers[-1, :, 0], agent.records.risks[-1, :, 0]
+    assert np.all(multipliers[:2] > 0.0)
+    assert np.all(multipliers[2:] == 0.0)
+    np.testing.assert_array_equal(agent.theta[2], agent.theta[3])
+    if way == "batches":  # online, the first 60,000 steps change little
+        assert np.all(risks[:2] < 0.2)
+
+
+@pytest.mark.slow
+def test_an_infeasible_bound_is_said_with_the_lowest_risk():
+    # Both roads fall short of 2 by at least 1 on average.
+    agent = NRCPO(two_roads(), target=2.0, threshold=0.5, n_seeds=2).learn(100_000, **QUIET)
+    text = agent.summary()
+    assert "no feasible policy found for 2 of 2 seeds" in text
+    assert "lowest risk reached was" in text
+
+
+@pytest.mark.slow
+def test_two_constraints_that_pull_against_each_other():
+    # A bound on the risky road (at most 0.4) and a penalty on the sure one (at most 0.7): the
+    # probability of the risky road must lie between 0.3 and 0.4; the mean takes it to 0.4.
+    sure = Penalty(lambda t: jnp.where(t.action == 0, 1.0, 0.0), discount=1.0)
+    constraints = [Constraint(1.0, 0.4), Constraint(sure, 0.7)]
+    agent = NRCPO(two_roads(), constraints=constraints, n_seeds=4).learn(200_000, **QUIET)
+    risky = np.array([table(agent, theta)[0, 1] for theta in agent.theta])
+    assert np.all((risky > 0.27) & (risky < 0.44))
+
+
+@pytest.mark.slow
+def test_a_failure_is_explained():
+    agent = NRCPO(
+        Portfolio(discount=0.99),
+        target=Centralised(),
+        threshold=0.3,
+        way="online",
+        critic_step_size=10.0,
+    ).learn(4000, **QUIET)
+    (words,) = agent.failures()
+    assert "the critics' weights became non-finite at step" in words or "the policy step" in words
+    assert "step size is too large" in words
+    assert "1 of 1 learners went non-finite" in agent.summary()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"critic": TrueOnlineSarsa(0.5), "critic_step_size": 0.05},
+        {"critic": LSTD(0.5, ridge=1.0, forgetting=0.999)},
+        {"critic": MonteCarloLeastSquares(ridge=1.0)},
+        {"critic": Sarsa(1.0), "critic_step_size": 0.05, "measure": "critic"},
+        {"critic": Sarsa(1.0), "critic_step_size": 0.05, "step_rule": "kl", "step_size": 1e-3},
+    ],
+    ids=str,
+)
+def test_any_critic_and_step_rule_learns_the_better_arm(options):
+    # Mean 4 against 1 and 3: the risk-neutral agent pulls B.
+    agent = NAC(
+        Bandit(std_b=1.0, pareto_shape=6.0),
+        way="online",
+        period=20,
+        **{"step_size": 0.05} | options,
+    )
+    agent.learn(20_000, **QUIET)
+    assert np.argmax(agent.policy.mode(agent.theta[0], np.zeros(1, np.float32))) >= 0
+    obs = np.zeros(1, np.float32)
+    assert int(agent.policy.mode(agent.theta[0], obs)) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"way": "online", "step_size": 0.02, "critic_step_size": 0.02, "period": 50},
+        {
+            "way": "online",
+            "penalised": True,
+            "step_size": 0.02,
+            "critic_step_size": 0.02,
+            "period": 50,
+        },
+        {"way": "batches"},
+    ],
+    ids=["online", "penalised", "batches"],
+)
+def test_rcpo_prefers_the_safe_road_under_a_fixed_multiplier(options):
+    # E - 2 LPM about 1: 1 for the sure road, 1.5 - 2 for the other.
+    agent = RCPO(
+        two_roads(), target=1.0, threshold=np.inf, multiplier=FixedMultiplier(2.0), **options
+    )
+    agent.learn(40_000, **QUIET)
+    assert table(agent, agent.theta[0])[0, 0] > 0.8
+
+
+@pytest.mark.slow
+def test_the_lpm_itself_can_be_bounded():
+    # In one step the LPM about 1 is the shortfall of the road: the same answer three ways.
+    options = {"threshold": 0.4, "n_seeds": 4}
+    env = two_roads()
+    follows = NRCPO(env, target=1.0, measure="lpm", lpm_target=1.0, **options)
+    shown = WithReturn(env)
+    bound = Constraint(Shortfall(1.0, env_discount=1.0), 0.4)
+    pays = NRCPO(shown, constraints=[bound], n_seeds=4)
+    for agent in (follows.learn(200_000, **QUIET), pays.learn(200_000, **QUIET)):
+        late = agent.records.risks[-10:].mean(axis=0)
+        np.testing.assert_allclose(late, 0.4, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("make", "advice"),
+    [
+        (lambda: NRCPO(Bandit()), "what is bounded"),
+        (lambda: NRCPO(Bandit(), target=1.0, threshold=1.0, stepsize=1), "did you mean kl_steps"),
+        (lambda: NRCPO(Bandit(), target=1.0, threshold=np.nan), "threshold is nan"),
+        (lambda: NAC(Bandit(), n_seeds=0), "n_seeds is 0"),
+        (lambda: NAC(Bandit()).learn(0), "total_timesteps is 0"),
+    ],
+)
+def test_bad_input_is_refused_in_a_sentence(make, advice):
+    with pytest.raises(ValueError, match=advice):
+        make()
+
+
+@pytest.mark.slow
+def test_learning_twice_is_learning_once():
+    make = lambda: NRCPO(Portfolio(), target=Centralised(), threshold=0.3)  # noqa: E731
+    once = make().learn(8000, **QUIET)
+    twice = make().learn(4000, **QUIET).learn(4000, **QUIET)
+    np.testing.assert_array_equal(once.theta, twice.theta)
+    assert once.steps == twice.steps == 8000
