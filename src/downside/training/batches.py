@@ -320,7 +320,7 @@ def move_multipliers(agent: Batches, learner: BatchLearner, found: Found) -> Bat
 def relative_excess(sampled: Any, threshold: Any) -> Float[Array, ""]:
     """(C - nu) / (|C| + |nu|): from -1 to 1 in any units; -1 where there is no bound.
 
-    >>> float(relative_excess(jnp.asarray(0.3), jnp.asarray(0.1)))
+    >>> float(relative_excess(jnp.asarray(3.0), jnp.asarray(1.0)))
     0.5
     """
     size = jnp.abs(sampled) + jnp.abs(threshold)
