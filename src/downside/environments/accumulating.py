@@ -30,7 +30,7 @@ class WithReturn(Environment[AccumulatingState]):
     The time is t / horizon where there is a horizon, else 1 - 1 / (1 + t).
 
     >>> import jax
-    >>> from downside.environments.portfolio import Portfolio
+    >>> from downside.environments import Portfolio, WithReturn
     >>> env = WithReturn(Portfolio())
     >>> state, obs = env.reset(env.draw(jax.random.key(0)))
     >>> step = env.step(jax.random.key(1), state, jnp.asarray(0))
