@@ -206,7 +206,6 @@ def wait(obs):
         ({"critic": Sarsa(0.5, trace="replacing")}, "a replacing trace needs features of 0 and 1"),
         ({"expected": True}, "needs a pair"),
         ({"horizon": 7}, "has its own horizon, 50"),
-        ({"order": "2"}, "order is '2', which is not a number"),
         ({"critic": "lstd"}, "critic is 'lstd'; give a critic such as LSTD"),
         ({"max_steps": 0}, "max_steps is 0; it must be a whole number, at least 1"),
         ({"policy": lambda obs: None}, "the action None, which is outside"),
