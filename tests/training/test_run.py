@@ -1,8 +1,4 @@
-"""One learner's bits do not depend on who shares its batch, on tiles, devices or chunks."""
-
-import json
-import subprocess
-import sys
+"""One learner's bits do not depend on who shares its tile, or on chunks."""
 
 import jax
 import numpy as np
@@ -45,39 +41,6 @@ def test_neighbours_and_chunks_change_no_bit(way):
     pairs = zip(*(jax.tree.leaves(carried(both)) for both in (together, alone)), strict=True)
     for found, expected in pairs:
         np.testing.assert_array_equal(found[2], expected[0])
-
-
-PROGRAM = """
-import sys
-import jax
-jax.config.update("jax_num_cpu_devices", int(sys.argv[1]))
-sys.path.insert(0, "tests/training")
-from downside.training import run
-run.TILE = int(sys.argv[2])
-import json
-import numpy as np
-import test_run
-twelve = np.linspace(0.1, 0.5, 12).tolist()
-found = [np.asarray(test_run.train(way, twelve, range(12), 1).theta) for way in test_run.WAYS]
-print(json.dumps([theta.tobytes().hex() for theta in found]))
-"""
-
-
-@pytest.mark.slow
-def test_devices_and_tiles_change_no_bit():
-    found = [
-        json.loads(
-            subprocess.run(
-                [sys.executable, "-c", PROGRAM, devices, tile],
-                capture_output=True,
-                text=True,
-                timeout=300,
-                check=True,
-            ).stdout
-        )
-        for devices, tile in (("1", "64"), ("2", "8"))
-    ]
-    assert found[0] == found[1]
 
 
 @pytest.mark.slow
