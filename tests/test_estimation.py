@@ -211,7 +211,7 @@ def wait(obs):
         ({"policy": lambda obs: None}, "the action None, which is outside"),
         ({"env": lambda: Walk(), "policy": wait}, "are cut short after 50 steps and the discount"),
         ({"n_seeds": 1}, "n_seeds is 1; it must be a whole number, at least 2"),
-        ({"critic": Sarsa(), "step_size": 1e9}, "no longer finite; a smaller step size"),
+        ({"critic": Sarsa(), "step_size": 1e9}, "no longer finite: .* or try a smaller step size"),
     ],
     ids=lambda value: None if isinstance(value, str) else "_".join(value),
 )

@@ -19,6 +19,7 @@ from downside.bases.spaces import Layout
 from downside.batching import map_batch
 from downside.checks import check_count, check_probability
 from downside.critics import LSTD, Critic, RecursiveLSTD, TrueOnlineSarsa
+from downside.critics.sarsa import check_binary
 from downside.environments.base import Environment
 from downside.environments.episodes import Act, rollout_steps
 from downside.environments.gymnasium import GymnasiumEnv
@@ -170,8 +171,8 @@ def estimate_risk(
     weights = jnp.mean(jax.vmap(problem.critic.weights)(states.critic), axis=0)
     if not (np.all(np.isfinite(curve)) and np.all(np.isfinite(weights))):
         raise ValueError(
-            "the estimate is no longer finite; "
-            f"a smaller step size (now {step_size}), or features of unit size, would help"
+            "the estimate is no longer finite: the target is NaN somewhere, or the critic has "
+            f"diverged; look at the target, or try a smaller step size (now {step_size})"
         )
     mean_weights = None if model is None else jnp.mean(states.mean_reward, axis=0)
     if model is not None:
@@ -411,11 +412,7 @@ def _check_critic(problem: Prediction, transitions: Any) -> None:
     if getattr(problem.critic, "trace", None) != "replacing":
         return
     x = jax.vmap(problem.features)(transitions.obs, transitions.action, transitions.time)
-    if not np.all((x == 0) | (x == 1)):
-        raise ValueError(
-            "a replacing trace needs features of 0 and 1, such as OneHot or TileCoding; "
-            'use trace="accumulating" with these features'
-        )
+    check_binary(x)
 
 
 def _check_ends(source: CompiledSource | HostSource, transitions: Any) -> None:

@@ -3,13 +3,24 @@
 from typing import Any, Literal, final, get_args
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
+from downside.arrays import is_traced
 from downside.checks import check_choice, check_probability
 from downside.critics.base import Critic, Features, PerSignal, Weights, td_errors
 from downside.records import record, static
 
 Trace = Literal["accumulating", "replacing"]
+
+
+def check_binary(x: Any) -> None:
+    """Refuse features other than 0 and 1, where they are known (not inside compiled code)."""
+    if not is_traced(x) and not np.all((np.asarray(x) == 0) | (np.asarray(x) == 1)):
+        raise ValueError(
+            "a replacing trace needs features of 0 and 1, such as OneHot or TileCoding; "
+            'use trace="accumulating" with these features'
+        )
 
 
 @record
@@ -63,6 +74,8 @@ class Sarsa(Critic[TraceState]):
         ratio: Any = 1.0,
     ) -> tuple[TraceState, PerSignal]:
         """One step; the ratio is not used: this critic evaluates the policy that acts."""
+        if self.trace == "replacing":
+            check_binary(x)
         errors = td_errors(state.weights, x, cumulants, discounts, next_x)
         trace = state.trace + x if self.trace == "accumulating" else jnp.maximum(state.trace, x)
         weights = state.weights + step_size * errors[:, None] * trace

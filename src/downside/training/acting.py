@@ -1,6 +1,7 @@
 """What users may call a policy, as a function that acts: compiled, or on the host."""
 
 import inspect
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +33,8 @@ def compiled_act(policy: Any, observations: Space[Any], actions: Space[Any]) -> 
     pair = _as_pair(policy)
     if pair is not None:
         return Partial(_sample, *pair)
+    if _draws_by_itself(policy):
+        return None
     act = Partial(_call, Partial(_with_randomness(policy)))
     obs = jax.tree.map(jnp.asarray, observations.sample())
     try:
@@ -76,6 +79,19 @@ def check_actions(found: Any, actions: Space[Any]) -> None:
         inside = np.array([actions.contains(row.astype(actions.dtype)) for row in rows])
     if not inside.all():
         raise _illegal(rows[np.argmin(inside)], actions)
+
+
+def _draws_by_itself(function: Callable[..., Any]) -> bool:
+    """Whether a function refers to a generator of NumPy's or Python's, however rarely it draws."""
+    try:
+        names = inspect.getclosurevars(function)
+    except TypeError:  # not a plain function
+        return False
+    used = [*names.nonlocals.values(), *names.globals.values()]
+    generators = (np.random.Generator, np.random.RandomState, random.Random)
+    numpy_random = any(value is np for value in used) and "random" in names.unbound
+    found = any(isinstance(v, generators) or v is random or v is np.random for v in used)
+    return found or numpy_random
 
 
 def _trace(act: Act, obs: Any) -> str:

@@ -2,7 +2,8 @@
 
 A run is a pure function of settings and seed. Learners are stacked along a first axis and laid out
 in tiles over the devices (`batching`); noise is drawn in blocks of fixed size, so that what a
-learner meets depends on its own key and step alone, not on chunks, tiles or neighbours.
+learner meets depends on its own key and step alone, not on chunks, tiles or neighbours. Between
+tiles of different size the last bits of its arithmetic can differ.
 """
 
 import time
