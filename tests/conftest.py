@@ -1,7 +1,11 @@
 from pathlib import Path
 
+import hypothesis
 import jax
 import pytest
+
+hypothesis.settings.register_profile("fixed", derandomize=True)
+hypothesis.settings.load_profile("fixed")  # the same cases every time
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 

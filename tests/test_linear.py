@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from downside.linear import solve
+from downside.linear import products, solve
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 40])
@@ -29,7 +29,7 @@ import jax
 jax.config.update("jax_num_cpu_devices", 2)
 import jax.numpy as jnp
 from downside.batching import map_batch
-from downside.linear import solve
+from downside.linear import products, solve
 
 def one(key):
     return solve(jax.random.normal(key, (110, 110)), jnp.ones((110, 1)))
@@ -47,3 +47,11 @@ def test_it_does_not_stop_two_devices():
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=120, check=True
     )
     assert done.stdout.strip() == "True"
+
+
+def test_products_of_many_rows_are_those_of_numpy():
+    rng = np.random.default_rng(3)
+    left, right = rng.normal(size=(173, 4)), rng.normal(size=(173, 3))
+    with jax.enable_x64(True):
+        found = products(jnp.asarray(left), jnp.asarray(right))
+    np.testing.assert_allclose(found, left.T @ right, rtol=1e-12)

@@ -1,7 +1,8 @@
 """One function of one thing, applied to many: tiles that stay in the cache, on every device.
 
-The only place that knows how a batch is laid out. A result never depends on what shares its
-batch, on the tile or on the number of devices.
+The only place that knows how a batch is laid out. A tile is always filled up to its size, so the
+program that is compiled for it, and the last bit of what it computes, does not depend on how many
+share the batch. Tiles of another size may round differently.
 """
 
 from collections.abc import Callable
@@ -12,9 +13,6 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
 Y = TypeVar("Y")
-
-LANES = 8
-"""Tiles are whole vectors of the processor: a part of one would be rounded differently."""
 
 
 def map_batch(function: Callable[[Any], Y], batch: Any, *, tile: int) -> Y:
@@ -29,8 +27,6 @@ def map_batch(function: Callable[[Any], Y], batch: Any, *, tile: int) -> Y:
     """
     devices = np.array(jax.devices())
     size = len(jax.tree.leaves(batch)[0])
-    tile = min(tile, -(-size // len(devices)))
-    tile += -tile % LANES
     n_tiles = -(-size // tile)
     n_tiles += -n_tiles % len(devices)
     filled = np.where(np.arange(n_tiles * tile) < size, np.arange(n_tiles * tile), 0)

@@ -29,6 +29,7 @@ from downside.training.failures import explain
 from downside.training.progress import TrainingBar
 
 Way = Literal["batches", "online"]
+Precision = Literal["float32", "float64"]
 
 
 def NAC(env: Environment[Any], **options: Any) -> "Agent":  # noqa: N802
@@ -72,6 +73,7 @@ def build(
     *,
     policy: Policy | None = None,
     way: Way = "batches",
+    precision: Precision = "float32",
     seed: int = 0,
     n_seeds: int = 1,
     **settings: Any,
@@ -79,10 +81,11 @@ def build(
     """An agent that learns in batches, or online as the paper does.
 
     ``constraints`` is a tuple of constraints for each learner of the batch. ``policy`` is a Gibbs
-    policy on default features of the observations by default. What is left are fields of `Batches`
-    or, online, of `ActorCritic`.
+    policy on default features of the observations by default. ``precision`` is that of all numbers
+    of the run. What is left are fields of `Batches` or, online, of `ActorCritic`.
     """
     check_choice("way", way, get_args(Way))
+    check_choice("precision", precision, get_args(Precision))
     check_count("seed", seed, least=0)
     check_count("n_seeds", n_seeds, least=1)
     kind = Batches if way == "batches" else ActorCritic
@@ -99,7 +102,7 @@ def build(
         )
         for each in bounds
     ]
-    return Agent(learners, bounds, n_seeds, seed)
+    return Agent(learners, bounds, n_seeds, seed, precision)
 
 
 @final
@@ -115,20 +118,23 @@ class Agent:
         constraints: Sequence[tuple[Constraint, ...]],
         n_seeds: int,
         seed: int,
+        precision: Precision = "float32",
     ) -> None:
         self.env, self.policy = settings[0].env, settings[0].policy
         self.constraints, self.n_seeds, self.seed = list(constraints), n_seeds, seed
-        self._settings = run.stack([one for one in settings for _ in range(n_seeds)])
-        seeds = jnp.tile(jnp.arange(n_seeds), len(settings))  # every threshold meets the same noise
-        self._keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(seed), i))(seeds)
-        self._learners = run.start_all(self._settings, self._keys)
-        self._blocks = 0
+        self.precision: Precision = precision
+        seeds = np.tile(np.arange(n_seeds), len(settings))  # every threshold meets the same noise
+        with self._in_precision():
+            self._settings = run.stack([one for one in settings for _ in range(n_seeds)])
+            self._keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(seed), i))(seeds)
+            self._learners = run.start_all(self._settings, self._keys)
+        self._periods = 0
         self._reports: list[run.Report] = []
 
     @property
     def steps(self) -> int:
         """Steps that each learner has made."""
-        return self._blocks * self._block_steps
+        return self._periods * self._settings.period
 
     @property
     def theta(self) -> np.ndarray:
@@ -141,32 +147,35 @@ class Agent:
         return jax.tree.map(lambda *chunks: np.stack(chunks), *self._reports)
 
     def learn(self, total_timesteps: int, progress_bar: bool = True) -> "Agent":
-        """Train every learner for so many steps more, rounded up to whole blocks."""
+        """Train every learner for so many steps more, rounded up to whole policy periods."""
         check_count("total_timesteps", total_timesteps, least=1)
-        n_blocks = -(-total_timesteps // self._block_steps)
-        driven = run.drive(self._settings, self._learners, self._keys, self._blocks, n_blocks)
-        with TrainingBar(n_blocks * self._block_steps, shown=progress_bar) as bar:
-            before = self.steps
-            for self._learners, report, seconds in driven:
-                self._reports.append(report)
-                self._blocks = int(report.steps.max()) // self._block_steps
-                bar.advance(int(report.steps.max()) - before, report, self._thresholds, seconds)
-        self._blocks = (before // self._block_steps) + n_blocks
-        self._reports = _thinned(self._reports)
+        begin, period = self._periods, self._settings.period
+        end = begin + -(-total_timesteps // period)
+        driven = run.drive(self._settings, self._learners, self._keys, begin, end, at=begin)
+        bar = TrainingBar((end - begin) * period, shown=progress_bar)
+        with bar, self._in_precision():
+            for chunk in driven:
+                self._learners, self._periods = chunk.learners, chunk.period
+                if chunk.complete:
+                    self._reports = _thinned([*self._reports, chunk.report])
+                bar.advance(
+                    (chunk.period - begin) * period, chunk.report, self._thresholds, chunk.seconds
+                )
         return self
 
     def evaluate(self, n_eval_episodes: int = 10_000, seed: int = 1) -> list[RiskNumbers]:
         """Fresh episodes of every learner's sampled policy, all with the same noise."""
-        return [
-            evaluate_risk(
-                self.env,
-                Partial(_act, self.policy, jnp.asarray(theta)),
-                *self._judged_by(i // self.n_seeds),
-                key=jax.random.fold_in(jax.random.key(seed), self.seed),
-                n_episodes=n_eval_episodes,
-            )
-            for i, theta in enumerate(self.theta)
-        ]
+        with self._in_precision():
+            return [
+                evaluate_risk(
+                    self.env,
+                    Partial(_act, self.policy, jnp.asarray(theta)),
+                    *self._judged_by(i // self.n_seeds),
+                    key=jax.random.fold_in(jax.random.key(seed), self.seed),
+                    n_episodes=n_eval_episodes,
+                )
+                for i, theta in enumerate(self.theta)
+            ]
 
     def summary(self) -> str:
         """A line for every threshold: mean, risk, multiplier, and what went wrong."""
@@ -190,11 +199,15 @@ class Agent:
         """What stopped each learner that is no longer finite: quantity, step, likely cause."""
         wrong = np.flatnonzero(np.asarray(self._learners.failed))
         pick = lambda tree, i: jax.tree.map(lambda x: x[i], tree)  # noqa: E731
-        return [
-            f"learner {i}: "
-            + explain(pick(self._settings, i), pick(self._learners, i), self._keys[i])
-            for i in wrong
-        ]
+        with self._in_precision():
+            return [
+                f"learner {i}: "
+                + explain(pick(self._settings, i), pick(self._learners, i), self._keys[i])
+                for i in wrong
+            ]
+
+    def _in_precision(self) -> Any:
+        return jax.enable_x64(self.precision == "float64")
 
     def _notes(self, mine: slice, constraints: tuple[Constraint, ...]) -> list[str]:
         notes: list[str] = []
@@ -216,10 +229,6 @@ class Agent:
             if isinstance(constraint.target, Target):
                 return constraint.target, constraint.order
         return Fixed(0.0), 1
-
-    @property
-    def _block_steps(self) -> int:
-        return run.block_periods(self._settings.period) * self._settings.period
 
     @property
     def _thresholds(self) -> np.ndarray:

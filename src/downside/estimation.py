@@ -46,7 +46,7 @@ from downside.training.progress import follow
 N_POINTS = 20
 N_STARTS = 500
 N_SAMPLE = 2000
-TILE = 64
+TILE = 16
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,7 @@ def _learn(problem, keys, n_steps):
 @each_critic
 def test_rows_do_not_touch_each_other(critic):
     rng = np.random.default_rng(1)
-    x, y = rng.normal(size=(2, 6, 3)).astype(np.float32)
+    x, y = rng.integers(2, size=(2, 6, 3)).astype(np.float32)  # binary, for replacing traces
     cumulants = rng.normal(size=(6, 2)).astype(np.float32)
     discounts = np.array([[0.9, 0.5]] * 5 + [[0.0, 0.0]], np.float32)
 

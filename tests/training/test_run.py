@@ -1,4 +1,8 @@
-"""One learner's bits do not depend on who shares its tile, or on chunks."""
+"""One learner's bits do not depend on who shares its batch, on chunks, or on devices."""
+
+import subprocess
+import sys
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -22,12 +26,12 @@ WAYS = {
 each_way = pytest.mark.parametrize("way", WAYS)
 
 
-def train(way, thresholds, seeds, n_blocks=2):
+def train(way, thresholds, seeds):
     settings = run.stack([WAYS[way](nu) for nu in thresholds])
     keys = jax.vmap(jax.random.key)(np.array(list(seeds)))
     learners = run.start_all(settings, keys)
-    for block in range(n_blocks):
-        learners, _ = run.advance(settings, learners, keys, block, 1)
+    for begin, end in ((0, 3), (3, 4), (4, 8)):
+        learners, _ = run.advance(settings, learners, keys, begin, end)
     return learners
 
 
@@ -36,11 +40,40 @@ def train(way, thresholds, seeds, n_blocks=2):
 def test_neighbours_and_chunks_change_no_bit(way):
     together = train(way, [0.1, 0.3, 0.5, float("inf"), 0.2], [3, 4, 5, 6, 7])
     settings, keys = run.stack([WAYS[way](0.5)]), jax.vmap(jax.random.key)(np.array([5]))
-    alone, _ = run.advance(settings, run.start_all(settings, keys), keys, 0, 2)
+    alone, _ = run.advance(settings, run.start_all(settings, keys), keys, 0, 8)
     carried = lambda learners: (learners.theta, learners.multipliers, learners.env_state)  # noqa: E731
     pairs = zip(*(jax.tree.leaves(carried(both)) for both in (together, alone)), strict=True)
     for found, expected in pairs:
         np.testing.assert_array_equal(found[2], expected[0])
+
+
+PROGRAM = """
+import sys
+import jax
+jax.config.update("jax_num_cpu_devices", int(sys.argv[1]))
+sys.path.insert(0, sys.argv[3])
+import numpy as np
+from training.test_run import WAYS, train
+
+for way in WAYS:
+    n = int(sys.argv[2])
+    learners = train(way, [0.3 + 0.01 * i for i in range(n)], range(n))
+    print(np.asarray(learners.theta[0]).tobytes().hex())
+"""
+
+
+@pytest.mark.slow
+def test_devices_and_many_neighbours_change_no_bit():
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM, *map(str, sizes), str(Path(__file__).parents[1])],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        for sizes in ((1, 1), (2, 70))  # devices, learners
+    ]
+    assert found[0] == found[1]
 
 
 @pytest.mark.slow
@@ -50,7 +83,7 @@ def test_a_learner_that_goes_wrong_stops_alone():
     )
     settings = run.stack([make(3e-4), make(10.0), make(3e-4)])
     keys = jax.vmap(jax.random.key)(np.array([1, 1, 1]))
-    learners, report = run.advance(settings, run.start_all(settings, keys), keys, 0, 2)
+    learners, report = run.advance(settings, run.start_all(settings, keys), keys, 0, 20)
     assert report.failed[1] > 0
     assert report.failed[0] == report.failed[2] == 0
     assert np.all(np.isfinite(np.asarray(learners.theta)))

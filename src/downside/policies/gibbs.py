@@ -88,7 +88,8 @@ class Gibbs(OutputPolicy):
 
     def sample(self, params: Any, obs: Any, noise: Any, mask: Any = None) -> Any:
         """Invert the distribution function."""
-        return sample_index(self.probabilities(params, obs, mask), noise)
+        preferences = below_maximum(self.preferences(params, obs, mask))
+        return sample_index(array_module(preferences).exp(preferences), noise)
 
     def log_prob(self, params: Any, obs: Any, action: Any, mask: Any = None) -> Any:
         """theta_a . phi - log sum_b exp(theta_b . phi).

@@ -23,7 +23,7 @@ from downside.checks import (
     check_positive,
     check_probability,
 )
-from downside.linear import solve
+from downside.linear import products, solve
 from downside.policies.base import Policy
 from downside.records import record, static
 from downside.signals import Predictions, Signal
@@ -38,6 +38,9 @@ from downside.training.learner import (
 )
 
 BatchMeasure = Literal["sampled", "lpm"]
+
+TILE = 16
+"""Learners that are stepped together: few, so that their batches stay in the cache."""
 
 
 @final
@@ -184,14 +187,10 @@ def run_period(agent: Batches, learner: BatchLearner, noise: Any) -> BatchLearne
         return step(agent, learner, found, noise)
 
     (after, found), steps = jax.lax.scan(one, (learner, empty), noise)
-    first = learner.steps == 0
-    after = replace(after, scale=jnp.where(first, _size(steps.x), learner.scale))
-    x, next_x = steps.x / after.scale, steps.next_x / after.scale
-    returns = returns_to_go(steps, next_x @ learner.weights.T)
-    after = replace(after, units=jnp.where(first, _units(returns), learner.units))
-    after = fit_values(agent, after, x, returns)
+    returns = returns_to_go(steps, steps.next_x @ learner.weights.T)
+    after = fit_values(agent, after, steps.x, returns)
     after = move_multipliers(agent, after, found)
-    gains = advantages(agent, after, steps, x, next_x)
+    gains = advantages(agent, after, steps)
     after = improve(agent, after, steps, gains)
     wrong = first_failure(agent, after, (steps.cumulants,), after.weights)
     stopped = replace(learner, failed=jnp.where(learner.failed > 0, learner.failed, wrong))
@@ -223,7 +222,7 @@ def step(
         transition = replace(transition, mean_reward=predicted)
     x = agent.features(learner.obs, transition.time)
     next_x = agent.features(transition.next_obs, transition.time + 1)
-    value, next_value = (learner.weights[0] @ (f / learner.scale) for f in (x, next_x))
+    value, next_value = (learner.weights[0] @ f for f in (x, next_x))
     before = Predictions(value=value, next_value=next_value)
     cumulants = jnp.stack([signal.cumulant(transition, before) for signal in agent.signals])
     over = transition.terminated | transition.truncated
@@ -278,30 +277,35 @@ def returns_to_go(steps: Steps, next_values: Float[Array, "t k"]) -> Float[Array
 def fit_values(
     agent: Batches, learner: BatchLearner, x: Float[Array, "t n"], returns: Float[Array, "t k"]
 ) -> BatchLearner:
-    """Ridge regression of the returns to go on the features, older batches fading."""
-    gram = agent.memory * learner.gram + x.T @ x
-    moment = agent.memory * learner.moment + returns.T @ x
+    """Ridge regression of the returns to go on the features, older batches fading.
+
+    The first batch fixes the size of the features and of the signals.
+    """
+    first = learner.steps == agent.period
+    squares = products(x, x)
+    scale = jnp.where(first, _positive(jnp.sqrt(jnp.diag(squares) / len(x))), learner.scale)
+    units = jnp.where(first, _units(returns), learner.units)
+    to_unit = 1.0 / scale  # multiplied, since compilers differ in how they divide by a row
+    gram = agent.memory * learner.gram + squares * to_unit[:, None] * to_unit
+    moment = agent.memory * learner.moment + products(returns, x) * to_unit
     diagonal = jnp.diag(gram)
     floor = 1e-6 * jnp.max(diagonal)  # a feature that was always 0 gets the weight 0
-    ridged = gram + jnp.diag(agent.ridge * diagonal + floor)
-    return replace(learner, gram=gram, moment=moment, weights=solve(ridged, moment.T).T)
+    weights = solve(gram + jnp.diag(agent.ridge * diagonal + floor), moment.T).T * to_unit
+    return replace(learner, gram=gram, moment=moment, weights=weights, scale=scale, units=units)
 
 
-def advantages(
-    agent: Batches, learner: BatchLearner, steps: Steps, x: Array, next_x: Array
-) -> Float[Array, "t k"]:
+def advantages(agent: Batches, learner: BatchLearner, steps: Steps) -> Float[Array, "t k"]:
     """A_t = c_t + g V_{t+1} - V_t + g trace_decay A_{t+1}, for each signal, in its unit."""
-    values, next_values = x @ learner.weights.T, next_x @ learner.weights.T
-    errors = steps.cumulants + steps.discounts * next_values - values
 
     def back(following: Array, row: Any) -> tuple[Array, Array]:
-        error, discount, over = row
+        cumulant, discount, over, value, next_value = row
+        error = cumulant + discount * next_value - value
         gain = error + agent.trace_decay * discount * jnp.where(over, 0.0, following)
-        return gain, gain
+        return gain, gain / learner.units
 
-    nothing = jnp.zeros(errors.shape[1])
-    rows = errors, steps.discounts, steps.over
-    return jax.lax.scan(back, nothing, rows, reverse=True)[1] / learner.units
+    values, next_values = steps.x @ learner.weights.T, steps.next_x @ learner.weights.T
+    rows = steps.cumulants, steps.discounts, steps.over, values, next_values
+    return jax.lax.scan(back, jnp.zeros_like(learner.units), rows, reverse=True)[1]
 
 
 def move_multipliers(agent: Batches, learner: BatchLearner, found: Found) -> BatchLearner:
@@ -343,8 +347,8 @@ def improve(
     multipliers = current_multipliers(agent, learner)
     gain = lagrangian(gains.T, multipliers) / (1.0 + jnp.sum(multipliers))
     gain = gain - agent.temperature * steps.log_prob
-    gradient = gain @ score / n_steps
-    fisher = score.T @ score / n_steps
+    gradient = products(gain[:, None], score)[0] / n_steps
+    fisher = products(score, score) / n_steps
     spread = jnp.where(learner.spread > 0, learner.spread, jnp.trace(fisher) / n_params)
     damped = fisher + (agent.damping * spread + jnp.finfo(spread.dtype).tiny) * jnp.eye(n_params)
     natural = agent.direction == "natural"
@@ -365,15 +369,13 @@ def improve(
     )
 
 
-def _size(x: Float[Array, "t n"]) -> Float[Array, " n"]:
-    """Root mean square of each feature; 1 where it was always 0."""
-    size = jnp.sqrt(jnp.mean(x**2, axis=0))
-    return jnp.where(size > 0, size, 1.0)
+def _positive(sizes: Array) -> Array:
+    """1 where a size is 0."""
+    return jnp.where(sizes > 0, sizes, 1.0)
 
 
 def _units(returns: Float[Array, "t k"]) -> Float[Array, " k"]:
     """The spread of the returns to go for the reward, their size for what is bounded."""
     spread = jnp.std(returns[:, :1], axis=0)
     size = jnp.sqrt(jnp.mean(returns[:, 1:] ** 2, axis=0))
-    units = jnp.concatenate([spread, size])
-    return jnp.where(units > 0, units, 1.0)
+    return _positive(jnp.concatenate([spread, size]))

@@ -2,8 +2,9 @@
 
 A run is a pure function of settings and seed. Learners are stacked along a first axis and laid out
 in tiles over the devices (`batching`); noise is drawn in blocks of fixed size, so that what a
-learner meets depends on its own key and step alone, not on chunks, tiles or neighbours. Between
-tiles of different size the last bits of its arithmetic can differ.
+learner meets depends on its own key and step alone. Tiles are always of the same size, filled up
+where learners are few, so that the compiled program, and with it the last bit of every number, is
+the same whoever shares the batch and however many devices there are.
 """
 
 import time
@@ -20,11 +21,11 @@ from downside.agents.actor_critic import ActorCritic
 from downside.batching import map_batch
 from downside.records import record
 from downside.training import batches, learner
-from downside.training.learner import clear_progress, current_multipliers, draw
+from downside.training.learner import clear_progress, current_multipliers, draw, where
 
 BLOCK_STEPS = 2000
-TILE = 64
-N_CHUNKS = 50
+N_RECORDS = 50
+CHUNK_SECONDS = 0.5
 
 Settings = ActorCritic | batches.Batches
 
@@ -77,32 +78,59 @@ def block_periods(period: int) -> int:
     return max(1, BLOCK_STEPS // period)
 
 
-def advance(settings: Settings, learners: Any, keys: Array, first: int, n_blocks: int) -> Any:
-    """Blocks ``first`` to ``first + n_blocks`` of every learner, in one compiled call."""
-    return _advance(settings, learners, keys, first, n_blocks)
+def advance(
+    settings: Settings, learners: Any, keys: Array, first: int, last: int, *, fresh: bool = True
+) -> tuple[Any, Report]:
+    """Periods ``first`` to ``last`` of every learner, in one compiled call.
+
+    The report counts from here on, or, unless ``fresh``, from where the last one began.
+    """
+    return _advance(settings, learners, keys, first, last, fresh)
+
+
+@record
+class Chunk:
+    """All learners after ``period`` periods; ``complete`` at the edge of a record."""
+
+    learners: Any
+    report: Report
+    period: int
+    complete: bool
+    seconds: float
 
 
 def drive(
-    settings: Settings, learners: Any, keys: Array, first: int, n_blocks: int
-) -> Iterator[tuple[Any, Report, float]]:
-    """Advance in at most `N_CHUNKS` chunks; yields learners, report and seconds after each."""
-    edges = np.unique(np.linspace(0, n_blocks, min(N_CHUNKS, n_blocks) + 1).round().astype(int))
-    for begin, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+    settings: Settings, learners: Any, keys: Array, begin: int, end: int, *, at: int
+) -> Iterator[Chunk]:
+    """Advance from period ``at`` to ``end``, in chunks of about `CHUNK_SECONDS`.
+
+    Records end at fixed periods between ``begin`` and ``end``, however fast the machine is and
+    wherever ``at`` lies, so that a run that was interrupted leaves the same ones.
+    """
+    edges = np.unique(np.linspace(begin, end, min(N_RECORDS, end - begin) + 1).round().astype(int))
+    length = 1
+    while at < end:
+        edge = int(edges[np.searchsorted(edges, at, side="right")])
+        last = min(edge, at + length)
         began = time.perf_counter()
-        learners, report = _advance(settings, learners, keys, first + begin, end - begin)
+        learners, report = advance(settings, learners, keys, at, last, fresh=bool(at in edges))
         report = jax.tree.map(np.asarray, report)
-        yield learners, report, time.perf_counter() - began
+        seconds = time.perf_counter() - began
+        if last - at == length:
+            length = max(1, round(length * min(2.0, CHUNK_SECONDS / seconds)))
+        at = last
+        yield Chunk(learners, report, at, at == edge, seconds)
 
 
 @jax.jit
 def _start_all(settings: Settings, keys: Array) -> Any:
     begin = partial(_way(settings).start)
-    return map_batch(lambda pair: begin(*pair), (settings, keys), tile=TILE)
+    return map_batch(lambda pair: begin(*pair), (settings, keys), tile=_way(settings).TILE)
 
 
 @jax.jit
 def _advance(
-    settings: Settings, learners: Any, keys: Array, first: Any, n_blocks: Any
+    settings: Settings, learners: Any, keys: Array, first: Any, last: Any, fresh: Any
 ) -> tuple[Any, Report]:
     way = _way(settings)
     n_periods = block_periods(settings.period)
@@ -113,16 +141,17 @@ def _advance(
         def block(i: Array, state: Any) -> Any:
             noise = draw(agent, jax.random.fold_in(key, i), (n_periods, agent.period))
 
-            def period(state: Any, noise: Any) -> tuple[Any, None]:
-                return way.run_period(agent, state, noise), None
+            def period(j: Array, state: Any) -> Any:
+                return way.run_period(agent, state, jax.tree.map(lambda x: x[j], noise))
 
-            return jax.lax.scan(period, state, noise)[0]
+            begin, end = (jnp.clip(at - i * n_periods, 0, n_periods) for at in (first, last))
+            return jax.lax.fori_loop(begin, end, period, state)
 
-        state = clear_progress(state)
-        state = jax.lax.fori_loop(first, first + n_blocks, block, state)
+        state = where(fresh, clear_progress(state), state)
+        state = jax.lax.fori_loop(first // n_periods, -(-last // n_periods), block, state)
         return state, _report(agent, state)
 
-    return map_batch(one, (settings, learners, keys), tile=TILE)
+    return map_batch(one, (settings, learners, keys), tile=_way(settings).TILE)
 
 
 def _report(agent: Settings, state: Any) -> Report:
