@@ -39,7 +39,7 @@ from downside.training.learner import (
 
 BatchMeasure = Literal["sampled", "lpm"]
 
-TILE = 16
+TILE = 8
 """Learners that are stepped together: few, so that their batches stay in the cache."""
 
 
