@@ -55,3 +55,20 @@ def test_doctor_tells_what_a_report_needs():
     assert done.returncode == 0
     for word in ("jax", "devices", "float width", "free disk"):
         assert word in done.stdout
+
+
+def test_the_status_of_a_run(tmp_path):
+    folder = tmp_path / "run"
+    script = (
+        "import sys, downside as ds\n"
+        "ds.NAC(ds.Bandit(), folder=sys.argv[1]).learn(4000, progress_bar=False)"
+    )
+    subprocess.run([sys.executable, "-c", script, str(folder)], check=True)
+    status = json.loads(downside("status", str(folder), "--json").stdout)
+    assert status["steps"] == "4,000 of 4,000 (100%)"
+    assert status["process"] == "none; it is done"
+    assert "4,000 of 4,000" in downside("status", str(folder)).stdout
+    missing = downside("status", str(tmp_path / "nowhere"))
+    assert missing.returncode == 2
+    assert "nowhere" in missing.stderr
+    assert "Traceback" not in missing.stderr

@@ -3,6 +3,7 @@
 Nothing heavy is imported before a command needs it, so that ``--help`` answers at once.
 """
 
+import json
 import os
 import shutil
 import sys
@@ -105,6 +106,28 @@ def list_command() -> None:
         table.add_row(name, what)
     console.print(table)
     console.print("\nrun one with: downside reproduce NAME")
+
+
+@app.command("status")
+def status_command(
+    folder: Annotated[Path, typer.Argument(help="Folder of a training run.")],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead.")] = False,
+) -> None:
+    """How far a training run is, how fast, its risk against the bound, and whether it is alive."""
+    from downside.store import StoreError
+    from downside.store.status import read_status
+
+    try:
+        status = read_status(folder)
+    except StoreError as error:
+        raise ValueError(str(error)) from error
+    if as_json:
+        print(json.dumps(status))
+        return
+    table = Table(box=None, show_header=False)
+    for name, value in status.items():
+        table.add_row(name, str(value))
+    console.print(table)
 
 
 @app.command("doctor")

@@ -4,9 +4,11 @@ Three small constructors of one kind of agent. Each takes one of our environment
 several thresholds and seeds are trained as one batch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import fields
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, Literal, final, get_args
 
 import jax
@@ -25,11 +27,17 @@ from downside.policies.base import Policy
 from downside.signals import Constraint, Fixed, Reward, Target
 from downside.training import run
 from downside.training.batches import Batches
+from downside.training.describing import describe
 from downside.training.failures import explain
+from downside.training.interrupts import Interrupts
+from downside.training.keeping import Keeper, Saved
 from downside.training.progress import TrainingBar
 
 Way = Literal["batches", "online"]
 Precision = Literal["float32", "float64"]
+
+TABULAR = {"trace_decay": 0.9, "kl": 0.02}
+"""Where states are numbered, values are exact and traces may be short: less noise, finer steps."""
 
 
 def NAC(env: Environment[Any], **options: Any) -> "Agent":  # noqa: N802
@@ -76,13 +84,18 @@ def build(
     precision: Precision = "float32",
     seed: int = 0,
     n_seeds: int = 1,
+    folder: str | Path | None = None,
+    keep: int = 3,
     **settings: Any,
 ) -> "Agent":
     """An agent that learns in batches, or online as the paper does.
 
     ``constraints`` is a tuple of constraints for each learner of the batch. ``policy`` is a Gibbs
-    policy on default features of the observations by default. ``precision`` is that of all numbers
-    of the run. What is left are fields of `Batches` or, online, of `ActorCritic`.
+    policy on default features of the observations by default; on numbered states the default
+    settings are then those of `TABULAR`. ``precision`` is that of all numbers
+    of the run. In ``folder`` the run is saved while it learns, the last ``keep`` checkpoints of it;
+    an agent that is made again with the same settings goes on from there. What is left are fields
+    of `Batches` or, online, of `ActorCritic`.
     """
     check_choice("way", way, get_args(Way))
     check_choice("precision", precision, get_args(Precision))
@@ -91,6 +104,8 @@ def build(
     kind = Batches if way == "batches" else ActorCritic
     _check_names(kind, settings)
     chosen = policy or _default_policy(env)
+    if kind is Batches and policy is None and isinstance(env.observation_space, spaces.Discrete):
+        settings = {**TABULAR, **settings}
     bounds = constraints or ((),)
     learners = [
         kind(
@@ -102,7 +117,7 @@ def build(
         )
         for each in bounds
     ]
-    return Agent(learners, bounds, n_seeds, seed, precision)
+    return Agent(learners, bounds, n_seeds, seed, precision, folder, keep)
 
 
 @final
@@ -119,6 +134,8 @@ class Agent:
         n_seeds: int,
         seed: int,
         precision: Precision = "float32",
+        folder: str | Path | None = None,
+        keep: int = 3,
     ) -> None:
         self.env, self.policy = settings[0].env, settings[0].policy
         self.constraints, self.n_seeds, self.seed = list(constraints), n_seeds, seed
@@ -127,40 +144,87 @@ class Agent:
         with self._in_precision():
             self._settings = run.stack([one for one in settings for _ in range(n_seeds)])
             self._keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(seed), i))(seeds)
-            self._learners = run.start_all(self._settings, self._keys)
-        self._periods = 0
-        self._reports: list[run.Report] = []
+            learners = run.start_all(self._settings, self._keys)
+        self._state = Saved(learners, reports=[], periods=0, complete=True, seconds=0.0)
+        self._asked = 0  # periods; a program that is run again asks for the same ones once more
+        self._keeper = None
+        if folder is not None:
+            identity = describe(
+                {
+                    "settings": settings,
+                    "seed": seed,
+                    "n_seeds": n_seeds,
+                    "precision": precision,
+                    "platform": jax.default_backend(),
+                    "devices": len(jax.devices()),
+                }
+            )
+            self._keeper = Keeper(folder, identity, keep=keep)
+            with self._in_precision():
+                self._state = self._keeper.find(learners) or self._state
 
     @property
     def steps(self) -> int:
         """Steps that each learner has made."""
-        return self._periods * self._settings.period
+        return self._state.periods * self._settings.period
 
     @property
     def theta(self) -> np.ndarray:
         """The parameters of every learner's policy (learners, P)."""
-        return np.asarray(self._learners.theta)
+        return np.asarray(self._state.learners.theta)
 
     @property
     def records(self) -> run.Report:
         """What happened, chunk by chunk: arrays (chunks, learners, ...)."""
-        return jax.tree.map(lambda *chunks: np.stack(chunks), *self._reports)
+        return jax.tree.map(lambda *chunks: np.stack(chunks), *self._state.reports)
 
-    def learn(self, total_timesteps: int, progress_bar: bool = True) -> "Agent":
-        """Train every learner for so many steps more, rounded up to whole policy periods."""
+    def learn(
+        self,
+        total_timesteps: int,
+        progress_bar: bool = True,
+        callback: Callable[[run.Report], bool | None] | None = None,
+    ) -> "Agent":
+        """Train every learner for so many steps more, rounded up to whole policy periods.
+
+        An agent with a folder that holds some of these steps already makes the rest of them, so
+        that a program that was stopped can simply be run again. ``callback`` gets the record of
+        every policy update, and stops the training by returning False. Ctrl-C finishes the chunk,
+        saves, and stops; a second one stops at once.
+        """
         check_count("total_timesteps", total_timesteps, least=1)
-        begin, period = self._periods, self._settings.period
+        begin, period = self._asked, self._settings.period
         end = begin + -(-total_timesteps // period)
-        driven = run.drive(self._settings, self._learners, self._keys, begin, end, at=begin)
-        bar = TrainingBar((end - begin) * period, shown=progress_bar)
-        with bar, self._in_precision():
-            for chunk in driven:
-                self._learners, self._periods = chunk.learners, chunk.period
-                if chunk.complete:
-                    self._reports = _thinned([*self._reports, chunk.report])
-                bar.advance(
-                    (chunk.period - begin) * period, chunk.report, self._thresholds, chunk.seconds
-                )
+        bar = TrainingBar((end - begin) * period, self._thresholds, shown=progress_bar)
+        kept = self._keeper or nullcontext()
+        stopped = False
+        with kept, bar, Interrupts() as interrupts, self._in_precision():
+            if self._keeper is not None:
+                self._keeper.check(self.steps)
+                self._save(end)
+            for chunk in run.drive(
+                self._settings,
+                self._state.learners,
+                self._keys,
+                begin,
+                end,
+                at=self._state.periods,
+                fresh=self._state.complete,
+                one_by_one=callback is not None,
+            ):
+                self._take(chunk)
+                bar.advance((chunk.period - begin) * period, chunk.report, chunk.seconds)
+                stopped = callback is not None and callback(chunk.report) is False
+                stopped = stopped or interrupts.seen is not None
+                last = stopped or chunk.period == end
+                if self._keeper is not None and (last or self._keeper.is_due):
+                    self._save(end, chunk.report)
+                if stopped:
+                    break
+        self._asked = self._state.periods if stopped else end
+        if interrupts.seen is not None:
+            where = f" and saved in {self._keeper.path}" if self._keeper else ""
+            bar.say(f"stopped at step {self.steps:,}{where}; run it again to go on")
+            interrupts.stop(f"stopped at step {self.steps}")
         return self
 
     def evaluate(self, n_eval_episodes: int = 10_000, seed: int = 1) -> list[RiskNumbers]:
@@ -179,9 +243,9 @@ class Agent:
 
     def summary(self) -> str:
         """A line for every threshold: mean, risk, multiplier, and what went wrong."""
-        if not self._reports:
+        if not self._state.reports:
             return "not trained yet"
-        recent = jax.tree.map(lambda x: x[-max(1, len(self._reports) // 10) :], self.records)
+        recent = jax.tree.map(lambda x: x[-max(1, len(self._state.reports) // 10) :], self.records)
         lines: list[str] = []
         for i, constraints in enumerate(self.constraints):
             mine = slice(i * self.n_seeds, (i + 1) * self.n_seeds)
@@ -197,21 +261,36 @@ class Agent:
 
     def failures(self) -> list[str]:
         """What stopped each learner that is no longer finite: quantity, step, likely cause."""
-        wrong = np.flatnonzero(np.asarray(self._learners.failed))
+        wrong = np.flatnonzero(np.asarray(self._state.learners.failed))
         pick = lambda tree, i: jax.tree.map(lambda x: x[i], tree)  # noqa: E731
         with self._in_precision():
             return [
                 f"learner {i}: "
-                + explain(pick(self._settings, i), pick(self._learners, i), self._keys[i])
+                + explain(pick(self._settings, i), pick(self._state.learners, i), self._keys[i])
                 for i in wrong
             ]
+
+    def _take(self, chunk: run.Chunk) -> None:
+        reports = self._state.reports
+        if chunk.complete:
+            reports = _thinned([*reports, chunk.report])
+        seconds = self._state.seconds + chunk.seconds
+        self._state = Saved(chunk.learners, reports, chunk.period, chunk.complete, seconds)
+
+    def _save(self, end: int, report: run.Report | None = None) -> None:
+        assert self._keeper is not None
+        facts = {"goal": end * self._settings.period, "thresholds": self._thresholds.tolist()}
+        if report is not None:
+            facts |= {"mean": _average(report.returns), "failed": int((report.failed > 0).sum())}
+            facts |= {"risks": report.risks.tolist(), "multipliers": report.multipliers.tolist()}
+        self._keeper.save(self.steps, self._state, facts)
 
     def _in_precision(self) -> Any:
         return jax.enable_x64(self.precision == "float64")
 
     def _notes(self, mine: slice, constraints: tuple[Constraint, ...]) -> list[str]:
         notes: list[str] = []
-        failed = int(np.count_nonzero(np.asarray(self._learners.failed)[mine]))
+        failed = int(np.count_nonzero(np.asarray(self._state.learners.failed)[mine]))
         if failed:
             notes.append(f"{failed} of {self.n_seeds} learners went non-finite: see failures()")
         for j, constraint in enumerate(constraints):
@@ -282,8 +361,14 @@ def _is_infeasible(records: run.Report, mine: slice, j: int, threshold: float) -
     late = slice(n // 2, None)
     growing = np.all(np.diff(multipliers[late], axis=0) >= 0, axis=0)
     grown = multipliers[-1] > 1.25 * multipliers[n // 2]
-    above = np.nanmin(risks[late], axis=0) > threshold
-    return int(np.count_nonzero(growing & grown & above)), float(np.nanmin(risks))
+    lowest = np.min(risks[late], axis=0, initial=np.inf, where=~np.isnan(risks[late]))
+    rewards = np.abs(records.discounted[late, mine])
+    most = np.max(rewards, axis=0, initial=0.0, where=~np.isnan(rewards))
+    seen = np.isfinite(lowest) & (lowest > threshold)
+    outweighs = multipliers[-1] * np.where(seen, lowest, 0.0) > 5.0 * most
+    lost = growing & grown & seen & outweighs
+    known = risks[~np.isnan(risks)]
+    return int(np.count_nonzero(lost)), float(known.min()) if known.size else float("nan")
 
 
 def _average(values: np.ndarray) -> float:

@@ -115,6 +115,6 @@ class WithReturn(Environment[AccumulatingState]):
         inside = self.env.observation_space
         if isinstance(inside, spaces.Discrete):
             obs = jnp.where(jnp.arange(int(inside.n)) + int(inside.start) == obs, 1.0, 0.0)
-        time = state.time * jnp.ones(())
+        time = jnp.asarray(state.time).astype(state.total.dtype)
         share = time / self.horizon if self.horizon else 1.0 - 1.0 / (1.0 + time)
         return jnp.concatenate([obs, jnp.stack([state.total, share]).astype(obs.dtype)])

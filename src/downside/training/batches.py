@@ -343,7 +343,7 @@ def improve(
     """
     score = steps.score
     n_steps, n_params = score.shape
-    kl = agent.kl / (1.0 + learner.steps / agent.kl_steps)
+    kl = agent.kl / (1.0 + learner.steps.astype(score.dtype) / agent.kl_steps)
     multipliers = current_multipliers(agent, learner)
     gain = lagrangian(gains.T, multipliers) / (1.0 + jnp.sum(multipliers))
     gain = gain - agent.temperature * steps.log_prob

@@ -1,5 +1,6 @@
 """One bar on standard error while something long runs."""
 
+import time
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, TypeVar, final
@@ -22,27 +23,33 @@ def follow(items: Iterable[T], total: int, what: str, *, shown: bool) -> Iterabl
     return track(items, what, total, console=console, disable=hidden, transient=True)
 
 
+LOG_SECONDS = 30.0
+
+
 @final
 class TrainingBar:
     """Steps done, speed, time left, mean return, risk against its bound, and multiplier.
 
-    With several thresholds or seeds, the numbers are means over all learners.
+    One bar in a terminal; elsewhere, as in a log file, a line every `LOG_SECONDS`. With several
+    thresholds or seeds, the numbers are means over all learners.
     """
 
-    def __init__(self, total: int, *, shown: bool) -> None:
-        console = Console(stderr=True)
+    def __init__(self, total: int, thresholds: np.ndarray, *, shown: bool) -> None:
+        self._console = Console(stderr=True)
+        self._total, self._thresholds, self._shown = total, thresholds, shown
         self._bar = Progress(
             TextColumn("{task.completed:,.0f} steps"),
             BarColumn(bar_width=24),
             TextColumn("{task.percentage:>3.0f}%"),
             TimeRemainingColumn(),
             TextColumn("{task.fields[words]}"),
-            console=console,
+            console=self._console,
             transient=True,
-            disable=not (shown and console.is_terminal),
+            disable=not (shown and self._console.is_terminal),
         )
         self._task = self._bar.add_task("training", total=total, words="compiling")
         self._last = 0
+        self._next_line = time.monotonic() + LOG_SECONDS
 
     def __enter__(self) -> "TrainingBar":
         self._bar.start()
@@ -56,15 +63,23 @@ class TrainingBar:
     ) -> None:
         self._bar.stop()
 
-    def advance(self, done: int, report: Any, thresholds: np.ndarray, seconds: float) -> None:
+    def advance(self, done: int, report: Any, seconds: float) -> None:
         """Show what a chunk brought, after ``done`` steps of this call."""
         speed = (done - self._last) * len(report.steps) / max(seconds, 1e-9)
         words = [f"{speed:,.0f} learner-steps/s", f"mean {_mean(report.returns)}"]
-        for j in range(thresholds.shape[1]):
-            risk, bound = _mean(report.risks[:, j]), _mean(thresholds[:, j])
+        for j in range(self._thresholds.shape[1]):
+            risk, bound = _mean(report.risks[:, j]), _mean(self._thresholds[:, j])
             words.append(f"risk {risk} of {bound}, multiplier {_mean(report.multipliers[:, j])}")
         self._last = done
         self._bar.update(self._task, completed=done, words="  ".join(words))
+        if not self._console.is_terminal and time.monotonic() >= self._next_line:
+            self.say(f"{done:,} of {self._total:,} steps  " + "  ".join(words))
+            self._next_line = time.monotonic() + LOG_SECONDS
+
+    def say(self, line: str) -> None:
+        """One line, unless nothing is wanted."""
+        if self._shown:
+            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _mean(values: Any) -> str:

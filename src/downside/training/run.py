@@ -9,7 +9,6 @@ the same whoever shares the batch and however many devices there are.
 
 import time
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import jax
@@ -100,12 +99,21 @@ class Chunk:
 
 
 def drive(
-    settings: Settings, learners: Any, keys: Array, begin: int, end: int, *, at: int
+    settings: Settings,
+    learners: Any,
+    keys: Array,
+    begin: int,
+    end: int,
+    *,
+    at: int,
+    fresh: bool = True,
+    one_by_one: bool = False,
 ) -> Iterator[Chunk]:
-    """Advance from period ``at`` to ``end``, in chunks of about `CHUNK_SECONDS`.
+    """Advance from period ``at`` to ``end``, in chunks of about `CHUNK_SECONDS` or ``one_by_one``.
 
     Records end at fixed periods between ``begin`` and ``end``, however fast the machine is and
-    wherever ``at`` lies, so that a run that was interrupted leaves the same ones.
+    wherever ``at`` lies, so that a run that was interrupted leaves the same ones. ``fresh``: a
+    record was complete at ``at``.
     """
     edges = np.unique(np.linspace(begin, end, min(N_RECORDS, end - begin) + 1).round().astype(int))
     length = 1
@@ -113,19 +121,19 @@ def drive(
         edge = int(edges[np.searchsorted(edges, at, side="right")])
         last = min(edge, at + length)
         began = time.perf_counter()
-        learners, report = advance(settings, learners, keys, at, last, fresh=bool(at in edges))
+        learners, report = advance(settings, learners, keys, at, last, fresh=fresh)
         report = jax.tree.map(np.asarray, report)
         seconds = time.perf_counter() - began
-        if last - at == length:
+        if last - at == length and not one_by_one:
             length = max(1, round(length * min(2.0, CHUNK_SECONDS / seconds)))
-        at = last
-        yield Chunk(learners, report, at, at == edge, seconds)
+        at, fresh = last, last == edge
+        yield Chunk(learners, report, at, fresh, seconds)
 
 
 @jax.jit
 def _start_all(settings: Settings, keys: Array) -> Any:
-    begin = partial(_way(settings).start)
-    return map_batch(lambda pair: begin(*pair), (settings, keys), tile=_way(settings).TILE)
+    way = _way(settings)
+    return map_batch(lambda pair: _typed(way.start(*pair)), (settings, keys), tile=way.TILE)
 
 
 @jax.jit
@@ -149,14 +157,14 @@ def _advance(
 
         state = where(fresh, clear_progress(state), state)
         state = jax.lax.fori_loop(first // n_periods, -(-last // n_periods), block, state)
-        return state, _report(agent, state)
+        return _typed(state), _report(agent, state)
 
-    return map_batch(one, (settings, learners, keys), tile=_way(settings).TILE)
+    return map_batch(one, (settings, learners, keys), tile=way.TILE)
 
 
 def _report(agent: Settings, state: Any) -> Report:
     progress = state.progress
-    n = jnp.where(progress.episodes > 0, progress.episodes, 1) * jnp.ones(())
+    n = jnp.maximum(progress.episodes, 1).astype(progress.returns.dtype)
     found = progress.episodes > 0
     return Report(
         steps=state.steps,
@@ -174,6 +182,16 @@ def _in_users_units(agent: Settings, state: Any) -> Array:
     if isinstance(agent, batches.Batches):
         return multipliers * state.units[0] / state.units[1:]
     return multipliers
+
+
+def _typed(state: Any) -> Any:
+    """Every number with its own type, so that a state fits the same program wherever it is from."""
+
+    def typed(x: Any) -> Any:
+        is_key = jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+        return x if is_key else jax.lax.convert_element_type(x, x.dtype)
+
+    return jax.tree.map(typed, state)
 
 
 def _way(settings: Settings) -> Any:
