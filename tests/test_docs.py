@@ -13,7 +13,8 @@ CLAIMS = sorted((DOCS / "results").glob("*/claims.json"))
 def test_the_table_of_an_experiment_is_that_of_its_committed_claims(path):
     page = (DOCS / "paper" / f"{path.parent.name}.md").read_text()
     document = json.loads(path.read_text())
-    assert document["scale"] == "full"
+    # a shorter run is committed only under its own name
+    assert document["scale"] == "full" or f"`{document['command']}`" in page
     for claim in document["claims"]:
         measured = f"{claim['measured']:.3g}"
         if claim["low"] is not None:

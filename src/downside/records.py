@@ -5,6 +5,7 @@ is not checked again, because those leaves may be tracers or whole batches.
 """
 
 import dataclasses
+import inspect
 from collections.abc import Iterable
 from typing import Any, TypeVar, dataclass_transform
 
@@ -57,3 +58,22 @@ def record(cls: type[T]) -> type[T]:
 
     register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
     return cls
+
+
+def carry_functions(self: Any, *names: str) -> None:
+    """Wrap the plain functions among these fields, so that JAX can carry them in a record.
+
+    >>> @record
+    ... class Step:
+    ...     size: object
+    ...     def __post_init__(self):
+    ...         carry_functions(self, "size")
+    >>> import jax
+    >>> jax.tree.leaves(Step(lambda count: 0.1))
+    []
+    """
+    from jax.tree_util import Partial
+
+    for name in names:
+        if inspect.isfunction(getattr(self, name)):
+            object.__setattr__(self, name, Partial(getattr(self, name)))

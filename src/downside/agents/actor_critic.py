@@ -14,7 +14,7 @@ from downside.agents.multiplier import Ascent, MultiplierRule
 from downside.checks import check_choice, check_count, check_not_negative
 from downside.critics import Critic, Sarsa
 from downside.policies.base import Policy
-from downside.records import record, static
+from downside.records import carry_functions, record, static
 from downside.signals import Signal
 
 Direction = Literal["natural", "plain"]
@@ -58,6 +58,7 @@ class ActorCritic:
     penalised: bool = static(default=False)
 
     def __post_init__(self) -> None:
+        carry_functions(self, "step_size", "value_features")
         check_choice("direction", self.direction, get_args(Direction))
         check_choice("step_rule", self.step_rule, get_args(StepRule))
         check_choice("measure", self.measure, get_args(Measure))

@@ -48,9 +48,9 @@ class Experiment:
 def load_experiment(name: str) -> Experiment:
     """Import an experiment by its name.
 
-    >>> load_experiment("nothing")
+    >>> load_experiment("nothing")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    ValueError: there is no experiment 'nothing'; choose one of landscape, bandit, prediction
+    ValueError: there is no experiment 'nothing'; choose one of landscape, bandit, portfolio, ...
     """
     if name not in EXPERIMENTS:
         raise ValueError(f"there is no experiment {name!r}; choose one of {', '.join(EXPERIMENTS)}")

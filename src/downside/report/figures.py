@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 import numpy as np
@@ -10,13 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from downside.experiments.base import Results, load_results
-
-STYLE: Any = {
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "svg.hashsalt": "downside",  # the same bytes each time
-    "svg.fonttype": "none",
-}
+from downside.report.portfolio_figure import frontier
+from downside.report.style import STYLE
 
 
 def draw(experiment: str, folder: Path) -> list[Path]:
@@ -259,5 +253,6 @@ def trials_right(results: Results) -> Figure:
 FIGURES: dict[str, dict[str, Callable[[Results], Figure]]] = {
     "landscape": {"fig1_tree": tree, "fig2_landscape": landscape},
     "bandit": {"fig3_bandit": arm_probabilities, "bandit_samples": trials_right},
+    "portfolio": {"fig4_portfolio": frontier},
     "prediction": {"samples": learning_curves, "targets": target_noise},
 }

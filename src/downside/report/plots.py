@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from downside.estimation import RiskEstimate
-from downside.report.figures import STYLE
+from downside.report.style import STYLE
 
 
 def plot_estimate(estimate: RiskEstimate, path: str | Path | None = None) -> Figure:

@@ -25,7 +25,7 @@ from downside.checks import (
 )
 from downside.linear import products, solve
 from downside.policies.base import Policy
-from downside.records import record, static
+from downside.records import carry_functions, record, static
 from downside.signals import Predictions, Signal
 from downside.training.learner import (
     Episode,
@@ -83,6 +83,7 @@ class Batches:
     measure: BatchMeasure = static(default="sampled")
 
     def __post_init__(self) -> None:
+        carry_functions(self, "value_features")
         check_count("period", self.period, least=2)
         check_choice("direction", self.direction, get_args(Direction))
         check_choice("measure", self.measure, get_args(BatchMeasure))

@@ -115,7 +115,8 @@ def drive(
     wherever ``at`` lies, so that a run that was interrupted leaves the same ones. ``fresh``: a
     record was complete at ``at``.
     """
-    edges = np.unique(np.linspace(begin, end, min(N_RECORDS, end - begin) + 1).round().astype(int))
+    n_blocks = -(-(end - begin) // block_periods(settings.period))
+    edges = np.unique(np.linspace(begin, end, min(N_RECORDS, n_blocks) + 1).round().astype(int))
     length = 1
     while at < end:
         edge = int(edges[np.searchsorted(edges, at, side="right")])
