@@ -45,6 +45,8 @@ $(VENV)/.ready-run: pyproject.toml
 
 $(VENV)/.ready-dev: pyproject.toml
 	$(call install,report$(comma)docs$(comma)dev)
+	command -v strace > /dev/null || { echo "set-up:  installing strace for the crash tests, where that is allowed"; \
+	  apt-get install -y strace > $(VENV)/strace.log 2>&1 || echo "set-up:  strace could not be installed; the crash tests that need it are skipped"; }
 	touch $(VENV)/.ready-run
 
 comma := ,
