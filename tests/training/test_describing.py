@@ -1,3 +1,10 @@
+import os
+import subprocess
+import sys
+from functools import partial
+
+import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -8,6 +15,11 @@ from downside.environments import Portfolio, Tabular
 from downside.policies import Gibbs
 from downside.store.plain import encode
 from downside.training.describing import describe
+
+
+class Plain:
+    def __init__(self, number):
+        self.number, self.me = number, self
 
 
 def shifted(by):
@@ -27,6 +39,14 @@ def shifted(by):
         (np.arange(40.0), np.arange(40.0) + 1),
         (np.zeros(40), np.zeros((4, 10))),
         ((1, 2.0), (1, 3.0)),
+        ({1, 2}, {1, 3}),
+        (jnp.exp, jnp.sin),
+        (max, min),
+        (int, str),
+        (jax.jit(lambda x: x + 1), jax.jit(lambda x: x + 2)),
+        (partial(max, 1), partial(max, 2)),
+        (jax.random.key(1), jax.random.key(2)),
+        (Plain(1), Plain(2)),
         ({"a": float("inf")}, {"a": 1.0}),
     ],
 )
@@ -38,3 +58,20 @@ def test_what_differs_is_described_differently_and_can_be_written(one, other):
 def test_equal_settings_made_twice_are_described_equally():
     make = lambda: (Portfolio(), shifted(1.0), Tabular([[[1.0]]], [[[2.0]]], horizon=3))  # noqa: E731
     assert describe(make()) == describe(make())
+
+
+def test_functions_are_described_alike_in_every_process():
+    script = (
+        "from downside.training.describing import describe\n"
+        "print(describe(lambda x: x in {'a', 'b', 'c', 'd', 'e'}), describe({'u', 'v', 'w'}))"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in (1, 2, 3)
+    }
+    assert len(found) == 1

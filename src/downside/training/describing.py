@@ -4,58 +4,84 @@ import dataclasses
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping
-from types import CodeType
+from functools import partial
+from types import CodeType, FunctionType
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import Partial
 
 SHORT = 32
 """Longer arrays are represented by their SHA-256."""
 
 
-def describe(value: Any) -> Any:
+def describe(value: Any, depth: int = 20) -> Any:
     """Settings as text, numbers, lists and mappings; equal settings are described equally.
+
+    What lies more than ``depth`` levels deep is described by its type alone.
 
     >>> from downside.signals import Reward
     >>> describe((Reward(0.9), np.array([1.0, 2.0])))
     [{'type': 'Reward', 'discount': 0.9}, [1.0, 2.0]]
     """
+    inside = partial(describe, depth=depth - 1)
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, type) or depth <= 0:
+        return _name(value if isinstance(value, type) else type(value))
     if isinstance(value, np.generic | np.ndarray | jax.Array):
-        return _array(np.asarray(value))
+        return _array(value)
     if isinstance(value, Mapping):
-        return {str(key): describe(item) for key, item in value.items()}
+        return {str(key): inside(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
-        return [describe(item) for item in value]
-    if isinstance(value, Partial):
-        return {"partial": describe(value.func), "of": describe([value.args, value.keywords])}
+        return [inside(item) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted((inside(item) for item in value), key=repr)
+    if isinstance(value, partial):  # JAX's Partial is one too
+        return {"partial": inside(value.func), "of": inside([value.args, value.keywords])}
     if dataclasses.is_dataclass(value):
-        fields = {f.name: describe(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        fields = {f.name: inside(getattr(value, f.name)) for f in dataclasses.fields(value)}
         return {"type": type(value).__name__, **fields}
-    if inspect.isfunction(value):
-        return _function(value)
-    return {"type": type(value).__name__, **describe(getattr(value, "__dict__", {}))}
+    function = inspect.unwrap(value) if callable(value) else value
+    if inspect.isfunction(function):
+        return _function(function, inside)
+    if hasattr(function, "__qualname__"):
+        return {"function": _name(function)}
+    return {"type": _name(type(value)), **inside(getattr(value, "__dict__", {}))}
 
 
-def _array(array: np.ndarray) -> Any:
+def _name(value: Any) -> str:
+    return f"{getattr(value, '__module__', '')}.{value.__qualname__}"
+
+
+def _array(value: Any) -> Any:
+    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+        value = jax.random.key_data(value)
+    array = np.asarray(value)
     if array.size <= SHORT:
         return array.tolist()
     digest = hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
     return {"dtype": str(array.dtype), "shape": list(array.shape), "sha256": digest}
 
 
-def _function(function: Callable[..., Any]) -> dict[str, Any]:
+def _function(function: FunctionType, inside: Callable[[Any], Any]) -> dict[str, Any]:
     """Its name, what it says, and the values that it was given when it was made."""
-    name = f"{function.__module__}.{function.__qualname__}"
     said = hashlib.sha256(_code(function.__code__)).hexdigest()[:16]
     values = [cell.cell_contents for cell in function.__closure__ or ()]
-    return {"function": name, "code": said, "values": describe([values, function.__defaults__])}
+    given = inside([values, function.__defaults__])
+    return {"function": _name(function), "code": said, "values": given}
 
 
 def _code(code: CodeType) -> bytes:
     """The instructions, without the line numbers."""
-    constants = [_code(c) if isinstance(c, CodeType) else repr(c).encode() for c in code.co_consts]
-    return b"|".join([code.co_code, repr(code.co_names).encode(), *constants])
+    parts = [code.co_code, repr(code.co_names).encode()]
+    return b"|".join([*parts, *(_constant(value) for value in code.co_consts)])
+
+
+def _constant(value: Any) -> bytes:
+    if isinstance(value, CodeType):
+        return _code(value)
+    if isinstance(value, frozenset):  # its order differs from process to process
+        return repr(sorted(map(repr, value))).encode()
+    return repr(value).encode()
