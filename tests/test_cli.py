@@ -25,6 +25,7 @@ def test_reproduce_leaves_figures_and_claims_and_names_them(tmp_path):
     assert json.loads((folder / "claims.json").read_text())["scale"] == "smoke"
     assert "fig2_landscape.png" in done.stdout
     assert "verdict" in done.stdout
+    assert "landscape: computing" in done.stderr
 
 
 def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path):

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -74,6 +75,7 @@ def reproduce_command(
     ] = "default",
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for figures and verdicts.")] = Path("results"),
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing while it runs.")] = False,
 ) -> None:
     """Reproduce the paper: run, judge each claim, draw the figures."""
     names = list(EXPERIMENTS) if experiment == "all" else [experiment]
@@ -89,9 +91,9 @@ def reproduce_command(
 
     command = f"downside reproduce {experiment} --scale {scale} --seed {seed}"
     for name in names:
-        with console.status(f"{name}: computing"):
+        with _status(f"{name}: computing", quiet=quiet):
             claims = reproduce(name, out / name, scale=scale, seed=seed, command=command)
-        with console.status(f"{name}: drawing"):
+        with _status(f"{name}: drawing", quiet=quiet):
             figures = draw(name, out / name)
         _print_claims(name, claims)
         for path in [out / name / "claims.json", *figures]:
@@ -149,6 +151,17 @@ def doctor_command() -> None:
         "a sum on the devices", "works" if float(jnp.arange(4.0).sum()) == 6.0 else "wrong"
     )
     console.print(table)
+
+
+def _status(words: str, *, quiet: bool) -> AbstractContextManager[object]:
+    """A line that says what is going on; in a log it is printed once."""
+    errors = Console(stderr=True)
+    if quiet:
+        return nullcontext()
+    if not errors.is_terminal:
+        errors.print(words, highlight=False)
+        return nullcontext()
+    return errors.status(words)
 
 
 def _use_all_cores() -> None:
