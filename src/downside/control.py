@@ -30,7 +30,7 @@ from downside.training.batches import Batches
 from downside.training.describing import describe
 from downside.training.failures import explain
 from downside.training.interrupts import Interrupts
-from downside.training.keeping import Keeper, Saved
+from downside.training.keeping import Keeper, Saved, stacked
 from downside.training.progress import TrainingBar
 
 Way = Literal["batches", "online"]
@@ -101,6 +101,7 @@ def build(
     check_choice("precision", precision, get_args(Precision))
     check_count("seed", seed, least=0)
     check_count("n_seeds", n_seeds, least=1)
+    check_count("keep", keep, least=1)
     kind = Batches if way == "batches" else ActorCritic
     _check_names(kind, settings)
     chosen = policy or _default_policy(env)
@@ -151,7 +152,8 @@ class Agent:
         if folder is not None:
             identity = describe(
                 {
-                    "settings": settings,
+                    "settings": settings[0],
+                    "constraints": list(constraints),
                     "seed": seed,
                     "n_seeds": n_seeds,
                     "precision": precision,
@@ -176,7 +178,7 @@ class Agent:
     @property
     def records(self) -> run.Report:
         """What happened, chunk by chunk: arrays (chunks, learners, ...)."""
-        return jax.tree.map(lambda *chunks: np.stack(chunks), *self._state.reports)
+        return stacked(self._state.reports)
 
     def learn(
         self,
@@ -194,7 +196,11 @@ class Agent:
         check_count("total_timesteps", total_timesteps, least=1)
         begin, period = self._asked, self._settings.period
         end = begin + -(-total_timesteps // period)
-        bar = TrainingBar((end - begin) * period, self._thresholds, shown=progress_bar)
+        self._asked = end
+        if self._state.periods >= end:
+            return self
+        done = (self._state.periods - begin) * period
+        bar = TrainingBar((end - begin) * period, done, self._thresholds, shown=progress_bar)
         kept = self._keeper or nullcontext()
         stopped = False
         with kept, bar, Interrupts() as interrupts, self._in_precision():
@@ -213,17 +219,19 @@ class Agent:
             ):
                 self._take(chunk)
                 bar.advance((chunk.period - begin) * period, chunk.report, chunk.seconds)
-                stopped = callback is not None and callback(chunk.report) is False
-                stopped = stopped or interrupts.seen is not None
-                last = stopped or chunk.period == end
+                stopped = callback is not None and _says_stop(callback(chunk.report))
+                interrupted = interrupts.seen is not None
+                last = stopped or interrupted or chunk.period == end
                 if self._keeper is not None and (last or self._keeper.is_due):
                     self._save(end, chunk.report)
                 if stopped:
+                    self._asked = self._state.periods
+                if stopped or interrupted:
                     break
-        self._asked = self._state.periods if stopped else end
-        if interrupts.seen is not None:
-            where = f" and saved in {self._keeper.path}" if self._keeper else ""
-            bar.say(f"stopped at step {self.steps:,}{where}; run it again to go on")
+        if interrupts.seen is not None and self._state.periods < end:
+            self._asked = begin  # the same call once more makes the rest
+            again = f"saved in {self._keeper.path}; run it again" if self._keeper else "learn again"
+            bar.say(f"stopped at step {self.steps:,}; {again} to go on")
             interrupts.stop(f"stopped at step {self.steps}")
         return self
 
@@ -279,10 +287,15 @@ class Agent:
 
     def _save(self, end: int, report: run.Report | None = None) -> None:
         assert self._keeper is not None
-        facts = {"goal": end * self._settings.period, "thresholds": self._thresholds.tolist()}
+        n = len(self.constraints)
+        thresholds = self._thresholds[:: self.n_seeds].tolist()
+        facts = {"goal": end * self._settings.period, "thresholds": thresholds}
+        facts["learners"] = n * self.n_seeds
         if report is not None:
             facts |= {"mean": _average(report.returns), "failed": int((report.failed > 0).sum())}
-            facts |= {"risks": report.risks.tolist(), "multipliers": report.multipliers.tolist()}
+            for name in ("risks", "multipliers"):
+                values = getattr(report, name).reshape(n, self.n_seeds, -1)
+                facts[name] = [[_average(row) for row in each.T] for each in values]
         self._keeper.save(self.steps, self._state, facts)
 
     def _in_precision(self) -> Any:
@@ -369,6 +382,11 @@ def _is_infeasible(records: run.Report, mine: slice, j: int, threshold: float) -
     lost = growing & grown & seen & outweighs
     known = risks[~np.isnan(risks)]
     return int(np.count_nonzero(lost)), float(known.min()) if known.size else float("nan")
+
+
+def _says_stop(answer: Any) -> bool:
+    """False, of Python or of NumPy; None goes on."""
+    return answer is not None and not answer
 
 
 def _average(values: np.ndarray) -> float:

@@ -1,7 +1,7 @@
 import os
 import subprocess
 import sys
-from functools import partial
+from functools import partial, wraps
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,17 @@ from downside.training.describing import describe
 class Plain:
     def __init__(self, number):
         self.number, self.me = number, self
+
+    def method(self):
+        return self.number
+
+
+def wrapped(by):
+    @wraps(max)
+    def inner(x):
+        return x * by
+
+    return inner
 
 
 def shifted(by):
@@ -47,6 +58,12 @@ def shifted(by):
         (partial(max, 1), partial(max, 2)),
         (jax.random.key(1), jax.random.key(2)),
         (Plain(1), Plain(2)),
+        (Plain(1).method, Plain(2).method),
+        (wrapped(2), wrapped(3)),
+        (lambda x, *, by=1: x, lambda x, *, by=2: x),
+        (jax.grad(shifted(1.0)), shifted(1.0)),
+        (range(3), range(4)),
+        (b"a", b"b"),
         ({"a": float("inf")}, {"a": 1.0}),
     ],
 )

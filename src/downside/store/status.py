@@ -5,16 +5,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from downside.store.checkpoint import read_newest
-from downside.store.lock import holder
+from downside.store.checkpoint import Checkpoint, read_newest
+from downside.store.errors import StoreError
+from downside.store.lock import Holder, holder
 
 
 def read_status(path: str | Path) -> dict[str, Any]:
     """From the newest intact checkpoint of a training run, in words and numbers."""
     found, process = read_newest(path), holder(path)
+    try:
+        return _in_words(found, process)
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        raise StoreError(f"{found.path} is no checkpoint of a training run: {error!r}") from error
+
+
+def _in_words(found: Checkpoint, process: Holder | None) -> dict[str, Any]:
     facts = found.facts
     goal = int(facts["goal"])
-    learners = len(facts["thresholds"])
+    learners = int(facts["learners"])
     status: dict[str, Any] = {
         "steps": f"{found.step:,} of {goal:,} ({found.step / goal:.0%})",
         "learners": learners,
@@ -49,6 +57,6 @@ def _numbered(word: str, j: int) -> str:
 
 
 def _rounded(values: Any) -> str:
-    """Equal values once, unknown ones as a dash, in the order of the learners."""
+    """In the order of the thresholds, unknown ones as a dash; once where all are equal."""
     words = [f"{value:.4g}" if not math.isnan(value) else "-" for value in map(float, values)]
-    return ", ".join(dict.fromkeys(words))
+    return words[0] if len(set(words)) == 1 else ", ".join(words)

@@ -5,7 +5,7 @@ import hashlib
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import jax
@@ -16,20 +16,23 @@ SHORT = 32
 """Longer arrays are represented by their SHA-256."""
 
 
-def describe(value: Any, depth: int = 20) -> Any:
+def describe(value: Any) -> Any:
     """Settings as text, numbers, lists and mappings; equal settings are described equally.
-
-    What lies more than ``depth`` levels deep is described by its type alone.
 
     >>> from downside.signals import Reward
     >>> describe((Reward(0.9), np.array([1.0, 2.0])))
     [{'type': 'Reward', 'discount': 0.9}, [1.0, 2.0]]
     """
-    inside = partial(describe, depth=depth - 1)
+    return _describe(value, ())
+
+
+def _describe(value: Any, around: tuple[int, ...]) -> Any:
+    """``around`` are the things that ``value`` is part of; where one comes again, its name does."""
+    inside = partial(_describe, around=(*around, id(value)))
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, type) or depth <= 0:
-        return _name(value if isinstance(value, type) else type(value))
+    if isinstance(value, type | ModuleType) or id(value) in around:
+        return _name(value)
     if isinstance(value, np.generic | np.ndarray | jax.Array):
         return _array(value)
     if isinstance(value, Mapping):
@@ -40,19 +43,25 @@ def describe(value: Any, depth: int = 20) -> Any:
         return sorted((inside(item) for item in value), key=repr)
     if isinstance(value, partial):  # JAX's Partial is one too
         return {"partial": inside(value.func), "of": inside([value.args, value.keywords])}
+    if inspect.ismethod(value):
+        return {"method": inside(value.__func__), "of": inside(value.__self__)}
+    if inspect.isfunction(value):
+        return _function(value, inside)
     if dataclasses.is_dataclass(value):
         fields = {f.name: inside(getattr(value, f.name)) for f in dataclasses.fields(value)}
         return {"type": type(value).__name__, **fields}
-    function = inspect.unwrap(value) if callable(value) else value
-    if inspect.isfunction(function):
-        return _function(function, inside)
-    if hasattr(function, "__qualname__"):
-        return {"function": _name(function)}
-    return {"type": _name(type(value)), **inside(getattr(value, "__dict__", {}))}
+    if hasattr(value, "__wrapped__"):  # a compiled function
+        return {"wrapped": type(value).__name__, "function": inside(value.__wrapped__)}
+    if hasattr(value, "__qualname__"):
+        return {"function": _name(value)}
+    if hasattr(value, "__dict__"):
+        return {"type": _name(type(value)), "of": [[k, inside(v)] for k, v in vars(value).items()]}
+    return {"type": _name(type(value)), "says": repr(value)}
 
 
 def _name(value: Any) -> str:
-    return f"{getattr(value, '__module__', '')}.{value.__qualname__}"
+    named = value if hasattr(value, "__name__") else type(value)
+    return f"{getattr(named, '__module__', '')}.{getattr(named, '__qualname__', named.__name__)}"
 
 
 def _array(value: Any) -> Any:
@@ -68,8 +77,8 @@ def _array(value: Any) -> Any:
 def _function(function: FunctionType, inside: Callable[[Any], Any]) -> dict[str, Any]:
     """Its name, what it says, and the values that it was given when it was made."""
     said = hashlib.sha256(_code(function.__code__)).hexdigest()[:16]
-    values = [cell.cell_contents for cell in function.__closure__ or ()]
-    given = inside([values, function.__defaults__])
+    values = inspect.getclosurevars(function).nonlocals
+    given = inside([values, function.__defaults__, function.__kwdefaults__])
     return {"function": _name(function), "code": said, "values": given}
 
 

@@ -6,6 +6,7 @@ from types import FrameType, TracebackType
 from typing import Any, final
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_DEFAULTS = (signal.default_int_handler, signal.SIG_DFL)
 
 
 @final
@@ -24,7 +25,8 @@ class Interrupts:
 
     def __enter__(self) -> "Interrupts":
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._note) for number in SIGNALS}
+            ours = [n for n in SIGNALS if signal.getsignal(n) in _DEFAULTS]  # else another's
+            self._before = {number: signal.signal(number, self._note) for number in ours}
         return self
 
     def __exit__(

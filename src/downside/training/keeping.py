@@ -41,13 +41,14 @@ class Keeper(AbstractContextManager["Keeper"]):
     """Saves a run in its folder now and then; within ``with``, no other process may."""
 
     def __init__(self, folder: str | Path, identity: dict[str, Any], *, keep: int) -> None:
-        self.path, self._identity, self._keep = Path(folder), identity, keep
+        self.path, self._identity, self._keep = Path(folder).absolute(), identity, keep
+        self._facts: dict[str, Any] = {}
         self._open: RunFolder | None = None
         self._due = 0.0
 
     def find(self, learners: Any) -> Saved | None:
         """The newest intact checkpoint, if the folder holds one of this run; learners as given."""
-        if not self.path.exists():
+        if not os.path.lexists(self.path):
             return None
         with RunFolder.open(self.path, self._identity, keep=self._keep) as folder:
             found = folder.newest()
@@ -56,11 +57,12 @@ class Keeper(AbstractContextManager["Keeper"]):
         _warn_of_damage(found)
         _warn_of_versions(found)
         empty = Report(*(np.zeros(0) for _ in range(7)))
-        stacked = restored(empty, found.arrays, "records", shaped=False)
-        n_records = len(stacked.steps)
+        records = restored(empty, found.arrays, "records", shaped=False)
+        n_records = len(records.steps)
+        self._facts = found.facts
         return Saved(
             learners=restored(learners, found.arrays, "learners"),
-            reports=[jax.tree.map(lambda x, i=i: x[i], stacked) for i in range(n_records)],
+            reports=[jax.tree.map(lambda x, i=i: x[i], records) for i in range(n_records)],
             periods=int(found.facts["periods"]),
             complete=bool(found.facts["complete"]),
             seconds=float(found.facts["seconds"]),
@@ -99,9 +101,10 @@ class Keeper(AbstractContextManager["Keeper"]):
     def save(self, steps: int, saved: Saved, facts: dict[str, Any]) -> None:
         """Write a checkpoint and the table of records."""
         assert self._open is not None, "save() works within `with keeper:`"
-        records = _stacked(saved.reports)
+        records = stacked(saved.reports)
         arrays = {**named(saved.learners, "learners"), **named(records, "records")}
-        facts = {
+        facts = self._facts = {
+            **self._facts,
             **facts,
             "periods": saved.periods,
             "complete": saved.complete,
@@ -182,7 +185,8 @@ def table(records: Report) -> Any:
     return pl.DataFrame(columns)
 
 
-def _stacked(reports: list[Report]) -> Report:
+def stacked(reports: list[Report]) -> Report:
+    """All records, one after the other."""
     if not reports:
         return Report(*(np.zeros(0) for _ in range(7)))
     return jax.tree.map(lambda *rows: np.stack(rows), *reports)

@@ -34,7 +34,7 @@ class TrainingBar:
     thresholds or seeds, the numbers are means over all learners.
     """
 
-    def __init__(self, total: int, thresholds: np.ndarray, *, shown: bool) -> None:
+    def __init__(self, total: int, done: int, thresholds: np.ndarray, *, shown: bool) -> None:
         self._console = Console(stderr=True)
         self._total, self._thresholds, self._shown = total, thresholds, shown
         self._bar = Progress(
@@ -47,8 +47,8 @@ class TrainingBar:
             transient=True,
             disable=not (shown and self._console.is_terminal),
         )
-        self._task = self._bar.add_task("training", total=total, words="compiling")
-        self._last = 0
+        self._task = self._bar.add_task("training", total=total, completed=done, words="compiling")
+        self._last = done
         self._next_line = time.monotonic() + LOG_SECONDS
 
     def __enter__(self) -> "TrainingBar":
