@@ -191,13 +191,14 @@ class Agent:
         An agent with a folder that holds some of these steps already makes the rest of them, so
         that a program that was stopped can simply be run again. ``callback`` gets the record of
         every policy update, and stops the training by returning False. Ctrl-C finishes the chunk,
-        saves, and stops; a second one stops at once.
+        saves, and stops; a second one stops at once. After that, or after an error, the same call
+        makes the rest.
         """
         check_count("total_timesteps", total_timesteps, least=1)
         begin, period = self._asked, self._settings.period
         end = begin + -(-total_timesteps // period)
-        self._asked = end
         if self._state.periods >= end:
+            self._asked = end
             return self
         done = (self._state.periods - begin) * period
         bar = TrainingBar((end - begin) * period, done, self._thresholds, shown=progress_bar)
@@ -224,15 +225,13 @@ class Agent:
                 last = stopped or interrupted or chunk.period == end
                 if self._keeper is not None and (last or self._keeper.is_due):
                     self._save(end, chunk.report)
-                if stopped:
-                    self._asked = self._state.periods
                 if stopped or interrupted:
                     break
         if interrupts.seen is not None and self._state.periods < end:
-            self._asked = begin  # the same call once more makes the rest
             again = f"saved in {self._keeper.path}; run it again" if self._keeper else "learn again"
             bar.say(f"stopped at step {self.steps:,}; {again} to go on")
             interrupts.stop(f"stopped at step {self.steps}")
+        self._asked = self._state.periods if stopped else end
         return self
 
     def evaluate(self, n_eval_episodes: int = 10_000, seed: int = 1) -> list[RiskNumbers]:

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -207,6 +208,35 @@ def test_other_versions_are_said(bandit_folder, monkeypatch):
     monkeypatch.setattr(keeping, "versions", lambda: {"jax": "9.9"})
     with pytest.warns(UserWarning, match=r"other versions \(jax .* then, 9\.9 now\)"):
         bandit(bandit_folder)
+
+
+def test_a_folder_that_is_removed_while_running_is_said_and_the_agent_goes_on(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(keeping, "SAVE_SECONDS", 0.0)
+    folder = tmp_path / "run"
+    agent = bandit(folder)
+
+    def callback(report):
+        if report.steps[0] == 4_000 and folder.exists():
+            shutil.rmtree(folder)
+
+    with pytest.raises(StoreError, match=r"was removed or replaced while it was in use"):
+        agent.learn(10_000, callback=callback, **QUIET)
+    assert agent.steps == 4_000
+    assert agent.learn(10_000, **QUIET).steps == 10_000  # the rest of what was asked for
+    np.testing.assert_array_equal(agent.theta, bandit(None).learn(10_000, **QUIET).theta)
+
+
+def test_a_second_process_is_refused_and_the_first_one_named(tmp_path):
+    folder = tmp_path / "run"
+    with subprocess.Popen(program(folder, steps=10_000_000), stdout=subprocess.PIPE) as process:
+        while not newest(folder):
+            time.sleep(0.01)
+        with pytest.raises(StoreError, match=rf"in use by process {process.pid} "):
+            make(folder)
+        process.kill()
+    assert make(folder).steps >= 2_000
 
 
 def test_nothing_is_lost_where_the_folder_goes_away(tmp_path):

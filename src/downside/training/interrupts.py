@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, final
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -29,12 +29,7 @@ class Interrupts:
             self._before = {number: signal.signal(number, self._note) for number in ours}
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._restore()
 
     def stop(self, message: str) -> None:

@@ -10,7 +10,6 @@ import time
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, final
 from warnings import warn
 
@@ -73,12 +72,7 @@ class Keeper(AbstractContextManager["Keeper"]):
         self._due = time.monotonic() + SAVE_SECONDS
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._open is not None:
             self._open.close()
             self._open = None

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Any, TypeVar, final
 
 import numpy as np
@@ -55,12 +54,7 @@ class TrainingBar:
         self._bar.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
     def advance(self, done: int, report: Any, seconds: float) -> None:
