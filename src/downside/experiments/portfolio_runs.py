@@ -8,10 +8,10 @@ import numpy as np
 from jax.tree_util import Partial
 from jaxtyping import Array
 
+from downside.agent import Agent
 from downside.agents import ActorCritic, Ascent
 from downside.agents.actor_critic import Direction
 from downside.bases import Polynomial, Scaled, Scaling
-from downside.control import Agent
 from downside.critics import Sarsa
 from downside.environments import Portfolio
 from downside.environments.base import Transition

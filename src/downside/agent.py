@@ -1,0 +1,271 @@
+"""What NAC, RCPO and NRCPO make: learners that are trained, kept, judged and summed up together."""
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, Literal, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial
+
+from downside.checks import check_count
+from downside.evaluation import RiskNumbers, evaluate_risk
+from downside.policies.base import Policy
+from downside.signals import Constraint, Fixed, Target
+from downside.training import run
+from downside.training.describing import describe
+from downside.training.failures import explain
+from downside.training.interrupts import Interrupts
+from downside.training.keeping import Keeper, Saved, stacked
+from downside.training.progress import TrainingBar
+
+Precision = Literal["float32", "float64"]
+
+
+@final
+class Agent:
+    """Learners for every threshold and seed, trained together.
+
+    Arrays over learners come in the order (threshold, seed).
+    """
+
+    def __init__(
+        self,
+        settings: Sequence[run.Settings],
+        constraints: Sequence[tuple[Constraint, ...]],
+        n_seeds: int,
+        seed: int,
+        precision: Precision = "float32",
+        folder: str | Path | None = None,
+        keep: int = 3,
+    ) -> None:
+        self.env, self.policy = settings[0].env, settings[0].policy
+        self.constraints, self.n_seeds, self.seed = list(constraints), n_seeds, seed
+        self.precision: Precision = precision
+        seeds = np.tile(np.arange(n_seeds), len(settings))  # every threshold meets the same noise
+        with self._in_precision():
+            self._settings = run.stack([one for one in settings for _ in range(n_seeds)])
+            self._keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(seed), i))(seeds)
+            learners = run.start_all(self._settings, self._keys)
+        self._state = Saved(learners, reports=[], periods=0, complete=True, seconds=0.0)
+        self._asked = 0  # periods; a program that is run again asks for the same ones once more
+        self._keeper = None
+        if folder is not None:
+            identity = describe(
+                {
+                    "settings": settings[0],
+                    "constraints": list(constraints),
+                    "seed": seed,
+                    "n_seeds": n_seeds,
+                    "precision": precision,
+                    "platform": jax.default_backend(),
+                    "devices": len(jax.devices()),
+                }
+            )
+            self._keeper = Keeper(folder, identity, keep=keep)
+            with self._in_precision():
+                self._state = self._keeper.find(learners) or self._state
+
+    @property
+    def steps(self) -> int:
+        """Steps that each learner has made."""
+        return self._state.periods * self._settings.period
+
+    @property
+    def theta(self) -> np.ndarray:
+        """The parameters of every learner's policy (learners, P)."""
+        return np.asarray(self._state.learners.theta)
+
+    @property
+    def records(self) -> run.Report:
+        """What happened, chunk by chunk: arrays (chunks, learners, ...)."""
+        return stacked(self._state.reports)
+
+    def learn(
+        self,
+        total_timesteps: int,
+        progress_bar: bool = True,
+        callback: Callable[[run.Report], bool | None] | None = None,
+    ) -> "Agent":
+        """Train every learner for so many steps more, rounded up to whole policy periods.
+
+        An agent with a folder that holds some of these steps already makes the rest of them, so
+        that a program that was stopped can simply be run again. ``callback`` gets the record of
+        every policy update, and stops the training by returning False. Ctrl-C finishes the chunk,
+        saves, and stops; a second one stops at once. After that, or after an error, the same call
+        makes the rest.
+        """
+        check_count("total_timesteps", total_timesteps, least=1)
+        begin, period = self._asked, self._settings.period
+        end = begin + -(-total_timesteps // period)
+        if self._state.periods >= end:
+            self._asked = end
+            return self
+        done = (self._state.periods - begin) * period
+        bar = TrainingBar((end - begin) * period, done, self._thresholds, shown=progress_bar)
+        kept = self._keeper or nullcontext()
+        stopped = False
+        with kept, bar, Interrupts() as interrupts, self._in_precision():
+            if self._keeper is not None:
+                self._keeper.check(self.steps)
+                self._save(end)
+            for chunk in run.drive(
+                self._settings,
+                self._state.learners,
+                self._keys,
+                begin,
+                end,
+                at=self._state.periods,
+                fresh=self._state.complete,
+                one_by_one=callback is not None,
+            ):
+                self._take(chunk)
+                bar.advance((chunk.period - begin) * period, chunk.report, chunk.seconds)
+                stopped = callback is not None and _says_stop(callback(chunk.report))
+                interrupted = interrupts.seen is not None
+                last = stopped or interrupted or chunk.period == end
+                if self._keeper is not None and (last or self._keeper.is_due):
+                    self._save(end, chunk.report)
+                if stopped or interrupted:
+                    break
+        if interrupts.seen is not None and self._state.periods < end:
+            again = f"saved in {self._keeper.path}; run it again" if self._keeper else "learn again"
+            bar.say(f"stopped at step {self.steps:,}; {again} to go on")
+            interrupts.stop(f"stopped at step {self.steps}")
+        self._asked = self._state.periods if stopped else end
+        return self
+
+    def evaluate(self, n_eval_episodes: int = 10_000, seed: int = 1) -> list[RiskNumbers]:
+        """Fresh episodes of every learner's sampled policy, all with the same noise."""
+        with self._in_precision():
+            return [
+                evaluate_risk(
+                    self.env,
+                    Partial(_act, self.policy, jnp.asarray(theta)),
+                    *self._judged_by(i // self.n_seeds),
+                    key=jax.random.fold_in(jax.random.key(seed), self.seed),
+                    n_episodes=n_eval_episodes,
+                )
+                for i, theta in enumerate(self.theta)
+            ]
+
+    def summary(self) -> str:
+        """A line for every threshold: mean, risk, multiplier, and what went wrong."""
+        if not self._state.reports:
+            return "not trained yet"
+        recent = jax.tree.map(lambda x: x[-max(1, len(self._state.reports) // 10) :], self.records)
+        lines: list[str] = []
+        for i, constraints in enumerate(self.constraints):
+            mine = slice(i * self.n_seeds, (i + 1) * self.n_seeds)
+            words = [f"mean return {_average(recent.returns[:, mine]):.4g}"]
+            for j, constraint in enumerate(constraints):
+                words.append(
+                    f"risk {_average(recent.risks[:, mine, j]):.4g} of {constraint.threshold:g}, "
+                    f"multiplier {recent.multipliers[-1, mine, j].mean():.4g}"
+                )
+            lines.append("; ".join(words))
+            lines += [f"  {note}" for note in self._notes(mine, constraints)]
+        return "\n".join(lines)
+
+    def failures(self) -> list[str]:
+        """What stopped each learner that is no longer finite: quantity, step, likely cause."""
+        wrong = np.flatnonzero(np.asarray(self._state.learners.failed))
+        pick = lambda tree, i: jax.tree.map(lambda x: x[i], tree)  # noqa: E731
+        with self._in_precision():
+            return [
+                f"learner {i}: "
+                + explain(pick(self._settings, i), pick(self._state.learners, i), self._keys[i])
+                for i in wrong
+            ]
+
+    def _take(self, chunk: run.Chunk) -> None:
+        reports = self._state.reports
+        if chunk.complete:
+            reports = _thinned([*reports, chunk.report])
+        seconds = self._state.seconds + chunk.seconds
+        self._state = Saved(chunk.learners, reports, chunk.period, chunk.complete, seconds)
+
+    def _save(self, end: int, report: run.Report | None = None) -> None:
+        assert self._keeper is not None
+        n = len(self.constraints)
+        thresholds = self._thresholds[:: self.n_seeds].tolist()
+        facts = {"goal": end * self._settings.period, "thresholds": thresholds}
+        facts["learners"] = n * self.n_seeds
+        if report is not None:
+            facts |= {"mean": _average(report.returns), "failed": int((report.failed > 0).sum())}
+            for name in ("risks", "multipliers"):
+                values = getattr(report, name).reshape(n, self.n_seeds, -1)
+                facts[name] = [[_average(row) for row in each.T] for each in values]
+        self._keeper.save(self.steps, self._state, facts)
+
+    def _in_precision(self) -> Any:
+        return jax.enable_x64(self.precision == "float64")
+
+    def _notes(self, mine: slice, constraints: tuple[Constraint, ...]) -> list[str]:
+        notes: list[str] = []
+        failed = int(np.count_nonzero(np.asarray(self._state.learners.failed)[mine]))
+        if failed:
+            notes.append(f"{failed} of {self.n_seeds} learners went non-finite: see failures()")
+        for j, constraint in enumerate(constraints):
+            lost, lowest = _is_infeasible(self.records, mine, j, float(constraint.threshold))
+            if lost:
+                notes.append(
+                    f"no feasible policy found for {lost} of {self.n_seeds} seeds: the multiplier "
+                    f"grows without end; the lowest risk reached was {lowest:.4g}"
+                )
+        return notes
+
+    def _judged_by(self, i: int) -> tuple[Target, float]:
+        """Target and order of the first constraint that has them; the return's own mean if none."""
+        for constraint in self.constraints[i]:
+            if isinstance(constraint.target, Target):
+                return constraint.target, constraint.order
+        return Fixed(0.0), 1
+
+    @property
+    def _thresholds(self) -> np.ndarray:
+        rows = [[float(c.threshold) for c in each] for each in self.constraints]
+        return np.repeat(np.array(rows), self.n_seeds, axis=0)
+
+
+def _is_infeasible(records: run.Report, mine: slice, j: int, threshold: float) -> tuple[int, float]:
+    """How many learners' multipliers only ever grew while the risk stayed above; the least risk."""
+    multipliers, risks = records.multipliers[:, mine, j], records.risks[:, mine, j]
+    n = len(multipliers)
+    if n < 8:
+        return 0, float("nan")
+    late = slice(n // 2, None)
+    growing = np.all(np.diff(multipliers[late], axis=0) >= 0, axis=0)
+    grown = multipliers[-1] > 1.25 * multipliers[n // 2]
+    lowest = np.min(risks[late], axis=0, initial=np.inf, where=~np.isnan(risks[late]))
+    rewards = np.abs(records.discounted[late, mine])
+    most = np.max(rewards, axis=0, initial=0.0, where=~np.isnan(rewards))
+    seen = np.isfinite(lowest) & (lowest > threshold)
+    outweighs = multipliers[-1] * np.where(seen, lowest, 0.0) > 5.0 * most
+    lost = growing & grown & seen & outweighs
+    known = risks[~np.isnan(risks)]
+    return int(np.count_nonzero(lost)), float(known.min()) if known.size else float("nan")
+
+
+def _says_stop(answer: Any) -> bool:
+    """False, of Python or of NumPy; None goes on."""
+    return answer is not None and not answer
+
+
+def _average(values: np.ndarray) -> float:
+    """The mean of what is known; NaN where no episode ended."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if known.size else float("nan")
+
+
+def _thinned(reports: list[run.Report], most: int = 1000) -> list[run.Report]:
+    """Every second report dropped until there are few: memory stays flat."""
+    while len(reports) > most:
+        reports = reports[1::2]
+    return reports
+
+
+def _act(policy: Policy, theta: Any, obs: Any, key: Any) -> Any:
+    return policy.sample(theta, obs, policy.draw(key))
