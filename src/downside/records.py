@@ -12,13 +12,16 @@ from typing import Any, TypeVar, dataclass_transform
 T = TypeVar("T")
 
 
-def static(**options: Any) -> Any:
+def static(*, later: bool = False, **options: Any) -> Any:
     """Declare a field that is part of the structure: a size or a name, not a number.
+
+    A field that came ``later`` is left out of a run's description while it has its default, with
+    which everything is as it was before: so runs that were kept before it came can go on.
 
     >>> static(default=3).metadata["static"]
     True
     """
-    return dataclasses.field(metadata={"static": True}, **options)
+    return dataclasses.field(metadata={"static": True, "later": later}, **options)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field, static))

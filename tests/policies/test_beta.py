@@ -6,6 +6,7 @@ from scipy import optimize, stats
 
 from downside.bases import Polynomial
 from downside.policies import Beta
+from downside.policies.beta import _TRIES, _log_gamma_variables
 
 LOW, HIGH = np.array([-2.0, 1.0]), np.array([0.5, 4.0])
 OBS = np.array([0.4, -0.7])
@@ -108,13 +109,24 @@ def test_uniform_noise_is_inverted():
     np.testing.assert_allclose(reference(ON_A_BOX, params).cdf(action), [0.2, 0.9])
 
 
-def test_jax_keys_in_bulk_are_keys_one_by_one():
+def test_noise_in_bulk_is_noise_one_by_one():
     params, obs = jnp.asarray(np.linspace(-1.0, 1.0, 12)), jnp.asarray(np.outer([1, 2, 3], OBS))
     noise = ON_A_BOX.draw(jax.random.key(7), (3,))
     sample = jax.jit(lambda obs, noise: ON_A_BOX.sample(params, obs, noise))
     bulk = sample(obs, noise)
     for i in range(3):
-        np.testing.assert_allclose(bulk[i], sample(obs[i], noise[i]), rtol=1e-5)
+        alone = tuple(part[i] for part in noise)
+        np.testing.assert_allclose(bulk[i], sample(obs[i], alone), rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [0.05, 0.7, 1.3, 40.0])
+def test_gamma_variables_from_noise_have_their_distribution(shape):
+    # Kolmogorov-Smirnov against SciPy, 1e5 draws; the share of failures is 1e-4 each
+    n = 100_000
+    rng = np.random.default_rng(int(100 * shape))
+    noise = rng.standard_normal((n, _TRIES)), rng.random((n, _TRIES + 1))
+    logs = _log_gamma_variables(jnp.full(n, shape), *map(jnp.asarray, noise))
+    assert stats.kstest(np.asarray(logs, float), stats.loggamma(shape).cdf).pvalue > 1e-4
 
 
 @pytest.mark.parametrize("parameters", ["shapes", "mean"])

@@ -13,7 +13,9 @@ from jax.tree_util import Partial
 from downside.bases import Polynomial
 from downside.environments import Portfolio, Tabular
 from downside.policies import Gibbs
+from downside.signals import Reward
 from downside.store.plain import encode
+from downside.training.batches import Batches
 from downside.training.describing import describe
 
 
@@ -92,3 +94,10 @@ def test_functions_are_described_alike_in_every_process():
         for seed in (1, 2, 3)
     }
     assert len(found) == 1
+
+
+def test_a_field_that_came_later_counts_once_it_is_changed():
+    policy = Gibbs(Polynomial(6), 11)
+    kept, changed = (Batches(Portfolio(), policy, (Reward(0.9),), tile=tile) for tile in (8, 16))
+    assert "tile" not in describe(kept)
+    assert describe(changed)["tile"] == 16

@@ -33,7 +33,7 @@ class Gaussian(OutputPolicy):
     basis: Basis
     size: int = static(default=1)
     hidden: Sequence[int] = static(default=())
-    floor: Any = 0.0
+    floor: float = static(default=0.0)
     start: Any = static(default=None)
     width: Any = static(default=None)
 

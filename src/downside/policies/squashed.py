@@ -56,7 +56,7 @@ class SquashedGaussian(OutputPolicy):
     low: Any = static(default=0.0)
     high: Any = static(default=1.0)
     hidden: Sequence[int] = static(default=())
-    floor: Any = 0.0
+    floor: float = static(default=0.0)
     start: Any = static(default=None)
     width: Any = static(default=None)
 

@@ -39,9 +39,6 @@ from downside.training.learner import (
 
 BatchMeasure = Literal["sampled", "lpm"]
 
-TILE = 8
-"""Learners that are stepped together: few, so that their batches stay in the cache."""
-
 
 @final
 @record
@@ -56,7 +53,8 @@ class Batches:
     the gradient vanishes, and the steps with it. ``damping`` is added to the Fisher matrix, in
     units of its mean diagonal in the first batch. ``temperature`` rewards entropy, in units of the
     return's spread. The last three keep a policy from becoming deterministic before the
-    multiplier has found its value, from where no sample would bring it back.
+    multiplier has found its value, from where no sample would bring it back. ``tile`` learners are
+    stepped together: few, so that their batches stay in the cache.
     """
 
     env: Any
@@ -81,10 +79,12 @@ class Batches:
     period: int = static(default=2000)
     direction: Direction = static(default="natural")
     measure: BatchMeasure = static(default="sampled")
+    tile: int = static(default=8, later=True)
 
     def __post_init__(self) -> None:
         carry_functions(self, "value_features")
         check_count("period", self.period, least=2)
+        check_count("tile", self.tile, least=1)
         check_choice("direction", self.direction, get_args(Direction))
         check_choice("measure", self.measure, get_args(BatchMeasure))
         for name in ("kl", "kl_steps", "ridge", "step_limit"):

@@ -48,8 +48,9 @@ def _describe(value: Any, around: tuple[int, ...]) -> Any:
     if inspect.isfunction(value):
         return _function(value, inside)
     if dataclasses.is_dataclass(value):
-        fields = {f.name: inside(getattr(value, f.name)) for f in dataclasses.fields(value)}
-        return {"type": type(value).__name__, **fields}
+        fields = [f for f in dataclasses.fields(value) if not _came_later(f, value)]
+        named = {f.name: inside(getattr(value, f.name)) for f in fields}
+        return {"type": type(value).__name__, **named}
     if hasattr(value, "__wrapped__"):  # a compiled function
         return {"wrapped": type(value).__name__, "function": inside(value.__wrapped__)}
     if hasattr(value, "__qualname__"):
@@ -57,6 +58,11 @@ def _describe(value: Any, around: tuple[int, ...]) -> Any:
     if hasattr(value, "__dict__"):
         return {"type": _name(type(value)), "of": [[k, inside(v)] for k, v in vars(value).items()]}
     return {"type": _name(type(value)), "says": repr(value)}
+
+
+def _came_later(field: Any, value: Any) -> bool:
+    """Whether the field is one that older runs did not have, with the value that they stand for."""
+    return bool(field.metadata.get("later")) and getattr(value, field.name) == field.default
 
 
 def _name(value: Any) -> str:

@@ -17,9 +17,6 @@ from downside.moments import lower_partial_moment
 from downside.records import record
 from downside.signals import Predictions
 
-TILE = 64
-"""Learners that are stepped together: enough to fill the processor's vectors."""
-
 
 @record
 class Episode:

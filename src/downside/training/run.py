@@ -134,7 +134,7 @@ def drive(
 @jax.jit
 def _start_all(settings: Settings, keys: Array) -> Any:
     way = _way(settings)
-    return map_batch(lambda pair: _typed(way.start(*pair)), (settings, keys), tile=way.TILE)
+    return map_batch(lambda pair: _typed(way.start(*pair)), (settings, keys), tile=settings.tile)
 
 
 @jax.jit
@@ -160,7 +160,7 @@ def _advance(
         state = jax.lax.fori_loop(first // n_periods, -(-last // n_periods), block, state)
         return _typed(state), _report(agent, state)
 
-    return map_batch(one, (settings, learners, keys), tile=way.TILE)
+    return map_batch(one, (settings, learners, keys), tile=settings.tile)
 
 
 def _report(agent: Settings, state: Any) -> Report:

@@ -1,0 +1,261 @@
+"""The consumption problem's learners, and what their policies are worth while they learn."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial
+from jaxtyping import Array
+
+from downside.agent import Agent
+from downside.agents import PID, ActorCritic, Ascent
+from downside.agents.actor_critic import Direction
+from downside.arrays import array_module, softplus
+from downside.bases import Custom, Fourier
+from downside.critics import Sarsa
+from downside.environments import Consumption
+from downside.environments.base import Transition
+from downside.environments.episodes import rollout
+from downside.moments import lower_partial_moment
+from downside.policies import Beta, Gaussian, Product, SquashedGaussian
+from downside.signals import Constraint, Reward, shortfall
+from downside.training.batches import Batches
+
+HORIZON = Consumption().horizon
+_UNIT_FOURIER = Fourier([0.0, 0.0], [1.0, 1.0], order=3)
+
+
+def _of_clock_and_wealth(obs: Any) -> Any:
+    """The paper's 16 features: Fourier in t / T and W / (1 + W)."""
+    wealth = obs[..., 1]
+    inputs = [obs[..., 0] / HORIZON, wealth / (1.0 + wealth)]
+    return _UNIT_FOURIER(array_module(obs).stack(inputs, axis=-1))
+
+
+def _of_clock(obs: Any) -> Any:
+    """Of the n steps that are left alone, since the problem is the same at every wealth."""
+    xp = array_module(obs)
+    left = xp.maximum(HORIZON - obs[..., 0], 1.0)
+    return xp.stack([xp.ones_like(left), xp.log(left), left / HORIZON, 1.0 / left], axis=-1)
+
+
+PAPER = Custom(_of_clock_and_wealth, ("1", *_UNIT_FOURIER.names[1:]))
+CLOCK = Custom(_of_clock, ("1", "log n", "n / T", "1 / n"))
+
+PRINTED = Product([Gaussian(PAPER), Beta(PAPER)])
+_SHAPES = softplus(np.array([2.0, 30.0])) + 1.0  # preset figure: the initial biases of Beta
+_MEAN = float(_SHAPES[0] / _SHAPES.sum())
+_WIDTH = float(np.sqrt(_MEAN * (1.0 - _MEAN) / (_SHAPES.sum() + 1.0)))
+FIGURE = Product([Gaussian(PAPER, floor=0.6), Beta(PAPER, start=_MEAN, width=_WIDTH)])
+RECOMMENDED = Product(
+    [Gaussian(CLOCK, start=0.5, width=0.3), SquashedGaussian(CLOCK, start=0.018, width=0.009)]
+)
+
+
+def value_features(obs: Array, time: Array) -> Array:
+    """Functions of the clock times the wealth: every value in this problem is of that form."""
+    left = jnp.maximum(HORIZON - obs[0], 1.0)
+    share = left / HORIZON
+    clock = [jnp.ones_like(left), jnp.log(left), share, 1.0 / left, jnp.sqrt(share), share**2]
+    return obs[1] * jnp.stack(clock)
+
+
+@dataclass(frozen=True)
+class Online:
+    """The paper's way: SARSA(lambda) on compatible features, ascent of the multiplier."""
+
+    policy: Product
+    critic_step_size: float
+    step_size: float
+    trace_decay: float
+    multiplier_rate: float
+    direction: Direction = "natural"
+    pretraining: int = 1000
+    period: int = 1000
+
+
+@dataclass(frozen=True)
+class InBatches:
+    """Ours: values by regression on features that are proportional to wealth, KL-sized steps.
+
+    From an uninformed start: half at risk, 1.8% of the wealth consumed at each step.
+    """
+
+    direction: Direction = "natural"
+    trace_decay: float = 0.9
+    multiplier_rate: float = 0.05
+    kl: float = 0.02
+    kl_steps: float = 4e6
+    damping: float = 0.01
+    step_limit: float = 10.0
+    period: int = 20_000
+    policy: Product = RECOMMENDED
+
+
+PRESETS: dict[str, Online | InBatches] = {
+    "printed": Online(PRINTED, 1e-5, 1e-5, trace_decay=0.97, multiplier_rate=0.0025),
+    "figure": Online(FIGURE, 5e-4, 0.03, trace_decay=0.99, multiplier_rate=0.02),
+    "RCPO": Online(FIGURE, 5e-4, 0.03, trace_decay=0.99, multiplier_rate=0.02, direction="plain"),
+    "recommended": InBatches(),
+    "recommended, plain": InBatches(direction="plain"),
+}
+
+
+def settings_of(
+    preset: Online | InBatches, env: Consumption, threshold: float
+) -> ActorCritic | Batches:
+    """One learner; an infinite threshold makes it risk-neutral."""
+    constraint = _constraint(env, threshold)
+    shared: Any = {
+        "env": env,
+        "policy": preset.policy,
+        "signals": (Reward(env.discount), constraint.signal(env.discount, env.horizon)),
+        "thresholds": (threshold,),
+        "direction": preset.direction,
+        "period": preset.period,
+        "tile": 8,
+    }
+    if isinstance(preset, InBatches):
+        rule = PID(rate=preset.multiplier_rate, gain=2.0, weight=0.5, growing=True)
+        return Batches(
+            **shared,
+            multiplier=rule,
+            kl=preset.kl,
+            kl_steps=preset.kl_steps,
+            trace_decay=preset.trace_decay,
+            damping=preset.damping,
+            step_limit=preset.step_limit,
+            temperature=0.0,
+            value_features=Partial(value_features),
+        )
+    return ActorCritic(
+        **shared,
+        critic=Sarsa(preset.trace_decay),
+        critic_step_size=preset.critic_step_size,
+        step_size=preset.step_size,
+        multiplier=Ascent(preset.multiplier_rate),
+        pretraining=preset.pretraining,
+    )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long a preset is trained, with how many seeds, and how often it is evaluated."""
+
+    n_seeds: int
+    n_steps: int
+    n_evaluations: int
+    n_episodes: int = 100
+
+
+def train(
+    name: str,
+    env: Consumption,
+    thresholds: np.ndarray,
+    plan: Plan,
+    seed: int,
+    work: Path | None = None,
+    progress_bar: bool = False,
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Learning curves (thresholds, seeds, evaluations) and the final parameters.
+
+    With a folder ``work`` nothing that was done is done again: the learners keep their checkpoints
+    there, and every evaluation is a line of a file. A line is written before the training goes on,
+    so the learners that are found there stand where the next line is due.
+    """
+    preset = PRESETS[name]
+    settings = [settings_of(preset, env, nu) for nu in thresholds.tolist()]
+    constraints = [(_constraint(env, nu),) for nu in thresholds.tolist()]
+    folder = None if work is None else work / "learners"
+    agent = Agent(settings, constraints, plan.n_seeds, seed, folder=folder)
+    lines = [] if work is None else _read_lines(work / "evaluations.jsonl")
+    key = jax.random.fold_in(jax.random.key(seed), 5)
+    for i in range(plan.n_evaluations):
+        agent.learn(-(-plan.n_steps // plan.n_evaluations), progress_bar=progress_bar)
+        if i < len(lines):
+            continue
+        found = evaluate(preset.policy, env, agent.theta, key, plan.n_episodes)
+        report = jax.tree.map(lambda x: x[-1], agent.records)
+        line = {
+            "steps": agent.steps,
+            "episodes": np.mean(report.episodes).item(),
+            "mean": found["mean"].tolist(),
+            "risk": found["risk"].tolist(),
+            "multiplier": report.multipliers[:, 0].tolist(),
+        }
+        lines.append(line)
+        if work is not None:
+            _write_line(work / "evaluations.jsonl", line)
+    curves = {
+        what: np.array([line[what] for line in lines]).T.reshape(len(thresholds), plan.n_seeds, -1)
+        for what in ("mean", "risk", "multiplier")
+    }
+    curves |= {what: np.array([line[what] for line in lines]) for what in ("steps", "episodes")}
+    return curves, agent.theta.reshape(len(thresholds), plan.n_seeds, -1)
+
+
+def evaluate(
+    policy: Product, env: Consumption, thetas: np.ndarray, key: Array, n_episodes: int
+) -> dict[str, np.ndarray]:
+    """Of every policy (..., P) over fresh episodes, the same noise for all: (...) each.
+
+    ``mean`` return, ``risk`` (the proxy J_C), ``lpm`` about the initial wealth, and the mean
+    ``share`` of the wealth at risk, over all steps.
+    """
+    flat = thetas.reshape(-1, thetas.shape[-1])
+    found = [_numbers(policy, env, theta, key, n_episodes) for theta in flat]
+    return {name: np.reshape([one[name] for one in found], thetas.shape[:-1]) for name in found[0]}
+
+
+def _numbers(
+    policy: Product, env: Consumption, theta: np.ndarray, key: Array, n_episodes: int
+) -> dict[str, float]:
+    act = Partial(_act, policy, jnp.asarray(theta))
+    sums = rollout(env, act, key, n_episodes, measure=Partial(_measure, env), tile=100)
+    returns, risks, shares = (np.asarray(x, float) for x in sums.total)
+    lengths = np.asarray(sums.length, float)
+    return {
+        "mean": float(returns.mean()),
+        "risk": float(risks.mean()),
+        "lpm": float(lower_partial_moment(returns, float(np.asarray(env.initial_wealth)), 1)),
+        "share": float(shares.sum() / lengths.sum()),
+    }
+
+
+def _act(policy: Product, theta: Any, obs: Any, key: Any) -> Any:
+    return policy.sample(theta, obs, policy.draw(key))
+
+
+def _measure(env: Consumption, transition: Transition[Any]) -> tuple[Array, Array, Array]:
+    """Reward, the proxy's signal, and the share at risk."""
+    risk = shortfall(env.step_target(transition), transition.reward, 1)
+    return transition.reward, risk, jnp.clip(transition.action[0], 0.0, 1.0)
+
+
+def _constraint(env: Consumption, threshold: float) -> Constraint:
+    return Constraint(Partial(_step_target, env), threshold)
+
+
+def _step_target(env: Consumption, transition: Transition[Any]) -> Array:
+    return env.step_target(transition)
+
+
+def _read_lines(path: Path) -> list[dict[str, Any]]:
+    """The complete lines; one that was cut off by a crash is made again."""
+    if not path.exists():
+        return []
+    whole = path.read_text().rpartition("\n")[0]
+    path.write_text(whole + "\n" if whole else "")
+    return [json.loads(line) for line in whole.splitlines()]
+
+
+def _write_line(path: Path, line: dict[str, Any]) -> None:
+    with path.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
