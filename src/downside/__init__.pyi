@@ -30,6 +30,10 @@ from .environments import Tree as Tree
 from .environments import WithReturn as WithReturn
 from .environments import rollout as rollout
 from .estimation import estimate_risk as estimate_risk
+from .evaluation import Evaluation as Evaluation
+from .evaluation import Evaluations as Evaluations
+from .evaluation import compare as compare
+from .evaluation import evaluate_host as evaluate_host
 from .evaluation import evaluate_risk as evaluate_risk
 from .moments import conditional_value_at_risk as conditional_value_at_risk
 from .moments import kappa_ratio as kappa_ratio
