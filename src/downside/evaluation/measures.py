@@ -98,7 +98,9 @@ class _Plan:
             self.columns["path_shortfall"] = _each(x, episodes.targets, order)
         if episodes.drawdowns is not None:
             self.columns["drawdown"] = episodes.drawdowns
-        if about is not None:
+        if about is None:
+            self._split(x - self.middle)
+        else:
             targets = np.full_like(x, about)
             self.columns |= {f"lpm{m}": _each(x, targets, m) for m in (0, 1, 2, 3)}
             if order not in (1, 2):
@@ -110,14 +112,27 @@ class _Plan:
         self.rank = max(1, math.ceil(round(LEVEL * self.n, 9)))
         self.tail = min(self.n, self.rank + 12 * math.isqrt(self.rank) + 20)
 
+    def _split(self, deviation: np.ndarray) -> None:
+        """Columns for what lies below the mean of any resample, and what lies near it.
+
+        Resampled means stay within 6 standard errors, up to one in 10^9; what is further below is
+        always short, so its part of a moment about the mean m is a polynomial in m.
+        """
+        self.reach = 6.0 * float(deviation.std()) / math.sqrt(self.n)
+        below = deviation < -self.reach
+        self.near = np.flatnonzero(np.abs(deviation) <= self.reach)
+        for power in (0, 1, 2):
+            self.columns[f"below{power}"] = np.where(below, deviation**power, 0.0)
+
     def of(self, counts: np.ndarray) -> dict[str, np.ndarray]:
         """Every measure under these weights (resamples, episodes), which sum to n."""
         means = dict(zip(self.columns, (counts @ self.matrix / self.n).T, strict=True))
         deviation = means.pop("deviation")
         square = np.maximum(means.pop("square") - deviation**2, 0.0)
+        below = [means.pop(f"below{power}", np.zeros(0)) for power in (0, 1, 2)]
         found = {"mean": self.middle + deviation, "std": np.sqrt(square), **means}
         if self.about is None:
-            found |= self._about_own_mean(counts, found["mean"])
+            found |= self._about_own_mean(counts, deviation, *below)
         else:
             excess = found["mean"] - self.about
             found["sortino"] = _ratio(excess, np.sqrt(found["lpm2"]))
@@ -125,18 +140,28 @@ class _Plan:
             found["omega"] = _ratio(found.pop("upm1"), found["lpm1"])
         return found | self._tail(counts)
 
-    def _about_own_mean(self, counts: np.ndarray, mean: np.ndarray) -> dict[str, np.ndarray]:
-        """Partial moments about the mean of each resample, which moves with it."""
-        short = np.maximum(mean[:, None] - self.returns, 0.0)
-        weighted = counts * short
+    def _about_own_mean(
+        self, counts: np.ndarray, shift: np.ndarray, n0: np.ndarray, n1: np.ndarray, n2: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """Partial moments about the mean of each resample, which is ``shift`` from the sample's."""
+        everything = np.any(np.abs(shift) > self.reach) or self.power not in (1, 2)
+        near = slice(None) if everything else self.near
+        picked = counts[:, near]
+        short = np.maximum(shift[:, None] - (self.returns[near] - self.middle), 0.0)
         found = {
-            "lpm0": np.sum(counts * (short > 0.0), axis=1) / self.n,
-            "lpm1": weighted.sum(axis=1) / self.n,
-            "lpm2": np.einsum("rn,rn->r", weighted, short) / self.n,
+            "lpm0": np.sum(picked * (short > 0.0), axis=1) / self.n,
+            "lpm1": np.einsum("rn,rn->r", picked, short) / self.n,
+            "lpm2": np.einsum("rn,rn,rn->r", picked, short, short) / self.n,
         }
         if self.power not in (1, 2):
-            found["lpm"] = np.sum(counts * short**self.power, axis=1) / self.n
-        return found
+            found["lpm"] = np.sum(picked * short**self.power, axis=1) / self.n
+        if everything:
+            return found
+        return {
+            "lpm0": found["lpm0"] + n0,
+            "lpm1": found["lpm1"] + shift * n0 - n1,
+            "lpm2": found["lpm2"] + shift**2 * n0 - 2.0 * shift * n1 + n2,
+        }
 
     def _tail(self, counts: np.ndarray) -> dict[str, np.ndarray]:
         """Minimum, VaR and CVaR: the worst of the episodes, as often as each was drawn."""

@@ -184,7 +184,12 @@ class Evaluation:
     @property
     def lpm(self) -> Interval:
         """The lower partial moment of the constraint's order."""
-        return self[f"lpm{self.order:g}" if self.order in (1, 2) else "lpm"]
+        return self[self.lpm_name]
+
+    @property
+    def lpm_name(self) -> str:
+        """The measure that is the lower partial moment of the constraint's order."""
+        return f"lpm{self.order:g}" if self.order in (1, 2) else "lpm"
 
     @property
     def notes(self) -> list[str]:

@@ -131,7 +131,7 @@ class _Block:
 
     def _verdict(self, j: int) -> str:
         bounds = [one.bounds[j] for one in self.block]
-        name = f"bound: {bounds[0].name} <= {bounds[0].threshold:g}"
+        name = f"bound: {bounds[0].name} <= {bounds[0].threshold:.4g}"
         if any(bound.sums is None for bound in bounds):
             return f"{name}; not measured"
         values = np.array([bound.value for bound in bounds])
