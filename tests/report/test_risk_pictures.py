@@ -74,7 +74,6 @@ def test_several_policies_are_drawn_together(kind, tmp_path):
     [
         (policy(drawdowns=None), "underwater", r"evaluate\(log_returns=True\)"),
         (policy(paths=None), "fan", "give paths="),
-        (policy(), "pie", "choose one of 'histogram'"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused_in_a_sentence(one, kind, advice):
