@@ -198,7 +198,7 @@ def _underwater(axes: Axes, block: Evaluations) -> None:
         label=f"maximum drawdown, mean: {deepest:.1%}",
     )
     axes.set(xlabel="step", ylabel="below the highest wealth so far, %")
-    axes.legend(frameon=False, fontsize=8, loc="lower right")
+    axes.legend(framealpha=1.0, edgecolor="none", fontsize=8, loc="lower right")
 
 
 def _bands(axes: Axes, paths: np.ndarray, colour: str) -> None:
