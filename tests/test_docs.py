@@ -20,3 +20,11 @@ def test_the_table_of_an_experiment_is_that_of_its_committed_claims(path):
         if claim["low"] is not None:
             measured += f" [{claim['low']:.3g}, {claim['high']:.3g}]"
         assert f"| {claim['id']}: {claim['paper']} | {measured} | {claim['verdict']} |" in page
+
+
+TABLES = sorted((DOCS / "results" / "evaluation").glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", TABLES, ids=[path.stem for path in TABLES])
+def test_the_tables_of_the_evaluation_page_are_the_committed_ones(path):
+    assert path.read_text() in (DOCS / "evaluation.md").read_text()

@@ -29,8 +29,14 @@ from .environments import Tabular as Tabular
 from .environments import Tree as Tree
 from .environments import WithReturn as WithReturn
 from .environments import rollout as rollout
+from .environments.checking import check_env as check_env
 from .estimation import estimate_risk as estimate_risk
+from .evaluation import Evaluation as Evaluation
+from .evaluation import Evaluations as Evaluations
+from .evaluation import compare as compare
+from .evaluation import evaluate_host as evaluate_host
 from .evaluation import evaluate_risk as evaluate_risk
+from .frontiers import frontier as frontier
 from .moments import conditional_value_at_risk as conditional_value_at_risk
 from .moments import kappa_ratio as kappa_ratio
 from .moments import lower_partial_moment as lower_partial_moment
@@ -46,6 +52,7 @@ from .policies import Gaussian as Gaussian
 from .policies import Gibbs as Gibbs
 from .policies import Product as Product
 from .policies import SquashedGaussian as SquashedGaussian
+from .report.risk_pictures import plot_training as plot_training
 from .signals import Centralised as Centralised
 from .signals import Constraint as Constraint
 from .signals import Fixed as Fixed

@@ -11,7 +11,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from downside.checks import check_count
-from downside.evaluation import RiskNumbers, evaluate_risk
+from downside.evaluation import Evaluation, Evaluations, evaluate_risk
 from downside.policies.base import Policy
 from downside.signals import Constraint, Fixed, Target
 from downside.training import run
@@ -22,6 +22,9 @@ from downside.training.keeping import Keeper, Saved, stacked
 from downside.training.progress import TrainingBar
 
 Precision = Literal["float32", "float64"]
+
+FRESH = 0x66726573
+"""Keeps the noise of evaluations apart from that of any training."""
 
 
 @final
@@ -137,19 +140,45 @@ class Agent:
         self._asked = self._state.periods if stopped else end
         return self
 
-    def evaluate(self, n_eval_episodes: int = 10_000, seed: int = 1) -> list[RiskNumbers]:
-        """Fresh episodes of every learner's sampled policy, all with the same noise."""
+    def evaluate(
+        self,
+        n_eval_episodes: int = 10_000,
+        deterministic: bool = False,
+        *,
+        seed: int = 1,
+        target: Any = None,
+        order: float | None = None,
+        max_steps: int | None = None,
+        log_returns: bool | None = None,
+    ) -> Evaluations:
+        """Fresh episodes of every learner's policy: measures with intervals, and which bounds hold.
+
+        The sampled policy is judged, for which a bound was learnt, or the most likely actions if
+        ``deterministic``. Episodes depend on ``seed`` and their number alone: all learners, of this
+        and of any other agent, meet the same noise. ``target`` and ``order`` are those of the first
+        constraint by default, and a fixed target of 0 where there is none.
+        """
+        check_count("n_eval_episodes", n_eval_episodes, least=2)
+        choose = _most_likely if deterministic else _act
         with self._in_precision():
-            return [
-                evaluate_risk(
-                    self.env,
-                    Partial(_act, self.policy, jnp.asarray(theta)),
-                    *self._judged_by(i // self.n_seeds),
-                    key=jax.random.fold_in(jax.random.key(seed), self.seed),
-                    n_episodes=n_eval_episodes,
+            results: list[Evaluation] = []
+            for i, theta in enumerate(self.theta):
+                own_target, own_order = self._judged_by(i // self.n_seeds)
+                results.append(
+                    evaluate_risk(
+                        self.env,
+                        Partial(choose, self.policy, jnp.asarray(theta)),
+                        own_target if target is None else target,
+                        (own_order if target is None else 1) if order is None else order,
+                        key=jax.random.fold_in(jax.random.key(seed), FRESH),
+                        n_episodes=n_eval_episodes,
+                        max_steps=max_steps,
+                        constraints=self.constraints[i // self.n_seeds],
+                        log_returns=log_returns,
+                        deterministic=deterministic,
+                    )
                 )
-                for i, theta in enumerate(self.theta)
-            ]
+        return Evaluations(tuple(results), self.n_seeds)
 
     def summary(self) -> str:
         """A line for every threshold: mean, risk, multiplier, and what went wrong."""
@@ -269,3 +298,7 @@ def _thinned(reports: list[run.Report], most: int = 1000) -> list[run.Report]:
 
 def _act(policy: Policy, theta: Any, obs: Any, key: Any) -> Any:
     return policy.sample(theta, obs, policy.draw(key))
+
+
+def _most_likely(policy: Policy, theta: Any, obs: Any, key: Any) -> Any:
+    return policy.mode(theta, obs)

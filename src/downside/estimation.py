@@ -21,10 +21,10 @@ from downside.checks import check_count, check_probability
 from downside.critics import LSTD, Critic, RecursiveLSTD, TrueOnlineSarsa
 from downside.critics.sarsa import check_binary
 from downside.environments.base import Environment
-from downside.environments.episodes import Act, rollout_steps
+from downside.environments.episodes import Act, enough_steps, rollout_steps
 from downside.environments.gymnasium import GymnasiumEnv
 from downside.environments.python import HostEnvironment, wrap
-from downside.evaluation import Interval, RiskNumbers
+from downside.evaluation import Evaluation, Interval
 from downside.policies.base import Policy
 from downside.signals import Centralised, Proxy, Reward, TDError, as_target
 from downside.training.acting import check_actions, compiled_act, host_act
@@ -60,7 +60,7 @@ class RiskEstimate:
     learnt: Interval
     steps: np.ndarray
     curve: np.ndarray
-    fresh: RiskNumbers
+    fresh: Evaluation
     method: str
 
     def __str__(self) -> str:
@@ -182,7 +182,15 @@ def estimate_risk(
         learnt=Interval.of_mean(curve[-1]),
         steps=steps[1:],
         curve=curve,
-        fresh=RiskNumbers.of_episodes(*fresh[:3], goal, order, cut=fresh[3]),
+        fresh=Evaluation.of_episodes(
+            fresh[0],
+            target=goal,
+            order=order,
+            targets=fresh[1],
+            signals=fresh[2],
+            ended=fresh[3],
+            discount=float(source.discount),
+        ),
         method=f"{type(problem.critic).__name__} on {n_features} features",
     )
 
@@ -196,7 +204,7 @@ class CompiledSource:
         self.discount, self.horizon = env.discount, env.horizon
         self.observation_space, self.action_space = env.observation_space, env.action_space
         self._keys = [jax.random.fold_in(key, i) for i in range(5)]
-        self._max_steps = max_steps or env.horizon or _enough_steps(float(env.discount))
+        self._max_steps = max_steps or env.horizon or enough_steps(float(env.discount))
 
     def sample(self, n_steps: int) -> tuple[Any, Any]:
         """Steps of the policy, stacked, and the action that follows each."""
@@ -218,14 +226,14 @@ class CompiledSource:
 
     def evaluate(
         self, problem: Prediction, weights: Any, mean_weights: Any, n_episodes: int | None
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-        """Discounted sums of rewards, targets and signals per episode; the share cut short."""
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Discounted sums of rewards, targets and signals per episode, and which ones ended."""
         measure = Partial(_measure, problem, weights, mean_weights)
         sums = rollout_steps(
             self.env, self.act, self._keys[4], n_episodes or 10_000, measure, self._max_steps
         )
         returns, targets, signals = (np.asarray(x, float) for x in sums.discounted)
-        return returns, targets, signals, float(1.0 - np.mean(sums.ended))
+        return returns, targets, signals, np.asarray(sums.ended)
 
 
 @final
@@ -239,7 +247,7 @@ class HostSource:
         self.discount, self.horizon = host.discount, host.horizon
         self.observation_space, self.action_space = host.observation_space, host.action_space
         self._host, self._choose, self._seed = host, self._checked(act), seed
-        self._max_steps = max_steps or host.horizon or _enough_steps(host.discount) or 10_000
+        self._max_steps = max_steps or host.horizon or enough_steps(host.discount) or 10_000
 
     def sample(self, n_steps: int) -> tuple[Any, Any]:
         """Steps of the policy, stacked, and the action that follows each."""
@@ -267,11 +275,11 @@ class HostSource:
 
     def evaluate(
         self, problem: Prediction, weights: Any, mean_weights: Any, n_episodes: int | None
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-        """Discounted sums of rewards, targets and signals per episode; the share cut short."""
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Discounted sums of rewards, targets and signals per episode, and which ones ended."""
         n_episodes = n_episodes or 1000
         stream = HostStream(self._host, self._choose, (self._seed, 2), self._max_steps)
-        sums, n_cut = np.zeros((3, n_episodes)), 0
+        sums, ended = np.zeros((3, n_episodes)), np.ones(n_episodes, bool)
         current = 0
         while current < n_episodes:
             steps, following = _on_device(stream.record(N_SAMPLE))
@@ -283,8 +291,8 @@ class HostSource:
             powers = float(self.discount) ** np.asarray(steps.time, float)
             for row, values in zip(sums, measured, strict=True):
                 np.add.at(row, episode[kept], (powers * np.asarray(values, float))[kept])
-            n_cut += int(np.sum(np.asarray(steps.truncated & ~steps.terminated)[kept]))
-        return sums[0], sums[1], sums[2], n_cut / n_episodes
+            ended[episode[kept & np.asarray(steps.truncated & ~steps.terminated)]] = False
+        return sums[0], sums[1], sums[2], ended
 
     def _starts(self, number: int) -> tuple[Any, Any]:
         rng = np.random.default_rng((self._seed, 3, number))
@@ -457,13 +465,6 @@ def _warn_of_misfit(model: MeanReward, weights: Any, source: CompiledSource | Ho
     found = misfit(model, weights, *sample, np.concatenate(inputs, axis=1))
     if found.is_large:
         warnings.warn(str(found), stacklevel=3)
-
-
-def _enough_steps(discount: float) -> int | None:
-    """Until what follows weighs less than 1e-4."""
-    if discount in (0.0, 1.0):
-        return None if discount else 1
-    return max(1, int(np.ceil(np.log(1e-4) / np.log(discount))))
 
 
 @partial(jax.jit, static_argnames="n_steps")

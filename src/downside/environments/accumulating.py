@@ -56,6 +56,11 @@ class WithReturn(Environment[AccumulatingState]):
         return self.env.truncates
 
     @property
+    def log_returns(self) -> bool:  # type: ignore[override]
+        """As the environment inside."""
+        return self.env.log_returns
+
+    @property
     def observation_space(self) -> spaces.Box:
         """Two numbers more."""
         inside = self.env.observation_space

@@ -64,6 +64,8 @@ class Environment(ABC, Generic[State]):
     """Length of the problem itself (its end is a termination), or None."""
     truncates = False
     """Whether an episode can be cut short, which is not an end of the problem."""
+    log_returns = False
+    """Whether the reward is a log-return, so that its sum is the logarithm of wealth."""
 
     @property
     @abstractmethod

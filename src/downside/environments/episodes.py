@@ -1,11 +1,13 @@
 """Whole episodes of a fixed policy, and the sums of their steps."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Int
 
@@ -79,11 +81,7 @@ def rollout_steps(
     tile: int = 2048,
 ) -> EpisodeSums:
     """`rollout` of a measure that also sees the action which follows the transition."""
-    n_steps = env.horizon if max_steps is None else max_steps
-    if n_steps is None:
-        raise ValueError(
-            f"{type(env).__name__} has no horizon; say how long an episode may last: max_steps=1000"
-        )
+    n_steps = _length(env, max_steps)
     actor, measuring = (f if isinstance(f, Partial) else Partial(f) for f in (act, measure))
     return _rollout(env, actor, measuring, key, n_episodes, n_steps, tile)
 
@@ -106,10 +104,83 @@ def _of_transition(measure: Partial, transition: Transition[Any], next_action: A
     return measure(transition)
 
 
+def rollout_paths(
+    env: Environment[Any],
+    act: Act,
+    key: Array,
+    n_episodes: int,
+    *,
+    measure: Measure,
+    max_steps: int | None = None,
+    block: int = 1024,
+) -> tuple[Any, np.ndarray, np.ndarray]:
+    """The episodes of `rollout`, with the rewards of every step.
+
+    Gives the plain sums of ``measure`` over each episode (sums that discount put the discount into
+    the measure), the rewards (episodes, steps), 0 after the end, and which episodes ended.
+
+    >>> from downside.environments.portfolio import Portfolio
+    >>> never_buy = lambda obs, key: jnp.asarray(0)
+    >>> sums, rewards, ended = rollout_paths(Portfolio(), never_buy, jax.random.key(0), 3,
+    ...                                      measure=reward_of)
+    >>> rewards.shape, ended.tolist()
+    ((3, 50), [True, True, True])
+    """
+    n_steps = _length(env, max_steps)
+    inner = measure if isinstance(measure, Partial) else Partial(measure)
+    measuring = Partial(_with_reward, Partial(_of_transition, inner))
+    actor = act if isinstance(act, Partial) else Partial(act)
+    size = min(block, n_episodes)
+    found = [
+        jax.tree.map(np.asarray, _paths(env, actor, measuring, key, first, n_steps, size))
+        for first in range(0, n_episodes, size)
+    ]
+    together = jax.tree.map(lambda *parts: np.concatenate(parts)[:n_episodes], *found)
+    sums, rewards, ended = together
+    return jax.tree.map(lambda x: x.astype(float), sums), rewards.astype(float), ended
+
+
+@partial(jax.jit, static_argnames=("n_steps", "size"))
+def _paths(
+    env: Environment[Any],
+    act: Partial,
+    measure: Partial,
+    key: Array,
+    first: Any,
+    n_steps: int,
+    size: int,
+) -> tuple[Any, Array, Array]:
+    def one(key: Array) -> tuple[Any, Array, Array]:
+        (measured, rewards), alive, _, ended = run_path(env, act, key, measure, n_steps)
+        counted = _count(measured, alive)
+        return jax.tree.map(jnp.sum, counted), jnp.where(alive, rewards, 0.0), jnp.any(ended)
+
+    keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(first + jnp.arange(size))
+    return map_batch(one, keys, tile=size)
+
+
+def _with_reward(measure: Partial, transition: Transition[Any], next_action: Any) -> Any:
+    return measure(transition, next_action), transition.reward
+
+
 def run_episode(
     env: Environment[Any], act: Act, key: Array, measure: StepMeasure, n_steps: int
 ) -> EpisodeSums:
     """Run one episode of at most ``n_steps``; what comes after its end counts for nothing."""
+    measured, alive, weights, ended = run_path(env, act, key, measure, n_steps)
+    counted = _count(measured, alive)
+    return EpisodeSums(
+        total=jax.tree.map(jnp.sum, counted),
+        discounted=jax.tree.map(lambda x: jnp.sum(weights * x), counted),
+        length=jnp.sum(alive),
+        ended=jnp.any(ended),
+    )
+
+
+def run_path(
+    env: Environment[Any], act: Act, key: Array, measure: StepMeasure, n_steps: int
+) -> tuple[Any, Array, Array, Array]:
+    """What was measured at each of ``n_steps``; whether the episode lived, its weight, its end."""
     reset_key, noise_key, act_key = jax.random.split(key, 3)
     state, obs = env.reset(env.draw(reset_key))
     noises = env.draw(noise_key, (n_steps,))
@@ -128,11 +199,28 @@ def run_episode(
         )
 
     start = (state, act(obs, act_keys[0]), jnp.asarray(True), jnp.ones(()))
-    _, (measured, alive, weights, ended) = jax.lax.scan(step, start, (noises, act_keys[1:]))
-    counted = jax.tree.map(lambda x: jnp.where(alive, x, 0.0), measured)
-    return EpisodeSums(
-        total=jax.tree.map(jnp.sum, counted),
-        discounted=jax.tree.map(lambda x: jnp.sum(weights * x), counted),
-        length=jnp.sum(alive),
-        ended=jnp.any(ended),
-    )
+    return jax.lax.scan(step, start, (noises, act_keys[1:]))[1]
+
+
+def enough_steps(discount: float) -> int | None:
+    """Until what follows weighs less than 1e-4; None where there is no discount.
+
+    >>> enough_steps(0.9)
+    88
+    """
+    if discount in (0.0, 1.0):
+        return None if discount else 1
+    return max(1, math.ceil(math.log(1e-4) / math.log(discount)))
+
+
+def _count(measured: Any, alive: Array) -> Any:
+    return jax.tree.map(lambda x: jnp.where(alive, x, 0.0), measured)
+
+
+def _length(env: Environment[Any], max_steps: int | None) -> int:
+    n_steps = env.horizon if max_steps is None else max_steps
+    if n_steps is None:
+        raise ValueError(
+            f"{type(env).__name__} has no horizon; say how long an episode may last: max_steps=1000"
+        )
+    return n_steps

@@ -66,6 +66,7 @@ class GymnasiumEnv(gymnasium.Env[Any, Any]):
         self.environment = _build(environment, parameters)
         self.observation_space = self.environment.observation_space
         self.action_space = self.environment.action_space
+        self.log_returns = self.environment.log_returns
         self.render_mode = _check_render_mode(render_mode)
         self._copy: Copy | None = None
 

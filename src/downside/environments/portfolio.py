@@ -72,6 +72,8 @@ class Portfolio(Environment[PortfolioState]):
     [0.9045, 0.0, 0.0, 0.0, 0.105]
     """
 
+    log_returns = True
+
     liquid_rate: Real = 1.005
     high_rate: Real = 1.25
     low_rate: Real = 1.05

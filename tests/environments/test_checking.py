@@ -1,0 +1,351 @@
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector import SyncVectorEnv
+from gymnasium.wrappers import TimeLimit
+
+import downside
+from downside.environments import Consumption, Portfolio, Tree
+from downside.environments.checking import check_env
+from downside.registration import register_environments
+
+register_environments()
+
+
+class Walk(gymnasium.Env[Any, Any]):
+    """A good environment: a walk on a line that ends at either side. Others break one thing."""
+
+    observation_space: Any = spaces.Box(-5.0, 5.0, (2,), np.float32)
+    action_space: Any = spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.place, self.time = 0.0, 0
+        return self.obs(), {}
+
+    def step(self, action: Any) -> Any:
+        self.time += 1
+        self.place += (1.0 if action else -1.0) * self.np_random.random()
+        return self.obs(), self.reward(), self.over(), False, {}
+
+    def obs(self) -> Any:
+        return np.array([self.place, 0.5], np.float32)
+
+    def reward(self) -> Any:
+        return self.place
+
+    def over(self) -> Any:
+        return abs(self.place) > 4.0
+
+
+def broken(name: str, **changes: Any) -> Any:
+    """A walk with some of its parts replaced."""
+    return type(name, (Walk,), changes)()
+
+
+def rewards(value: Any, from_step: int = 0) -> Any:
+    count = 0
+
+    def reward(self: Any) -> Any:
+        nonlocal count
+        count += 1
+        return value if count > from_step else self.place
+
+    return broken("Rewards", reward=reward)
+
+
+def observing(obs: Any, space: Any = None) -> Any:
+    spaces_of = {} if space is None else {"observation_space": space}
+    return broken("Observing", obs=obs, **spaces_of)
+
+
+def stepping(change: Any) -> Any:
+    return broken("Stepping", step=lambda self, action: change(*Walk.step(self, action)))
+
+
+PAIR = spaces.Dict({"place": spaces.Box(-5.0, 5.0, (1,), np.float32), "door": spaces.Discrete(3)})
+TWO = spaces.Tuple((spaces.Discrete(3), spaces.Discrete(4)))
+
+
+def pair(self: Any, **changes: Any) -> Any:
+    return {"place": np.array([self.place], np.float32), "door": 1, **changes}
+
+
+class Shared(Walk):
+    """The place of every copy is one and the same."""
+
+    places: Any = [0.0]  # noqa: RUF012 (the mistake)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.places[0] = 0.0
+        return super().reset(seed=seed)
+
+    def step(self, action: Any) -> Any:
+        result = super().step(action)
+        self.places[0] += self.place
+        return (np.array([np.clip(self.places[0], -5, 5), 0.5], np.float32), *result[1:])
+
+
+class OldReset(Walk):
+    def reset(self) -> Any:  # type: ignore[override]
+        return super().reset()
+
+
+class Leftover(Walk):
+    """Reset does not start from scratch."""
+
+    level = 0.0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        result = super().reset(seed=seed)
+        self.level = min(self.level + 0.01, 1.0)
+        return result
+
+    def reward(self) -> Any:
+        return self.level
+
+
+class Breaks(Walk):
+    def step(self, action: Any) -> Any:
+        if self.time == 3:
+            raise IndexError("list index out of range")
+        return super().step(action)
+
+
+BROKEN = {
+    "NaN at step 500": (rewards(np.nan, 500), "error", "the reward at step", "division by 0"),
+    "infinite reward": (rewards(-np.inf), "error", "is -inf", "finite number"),
+    "array reward": (rewards(np.ones(3)), "error", r"array of shape \(3,\)", r"float\(reward\)"),
+    "array of one": (rewards(np.ones(1)), "error", r"array of shape \(1,\)", r"float\(reward\)"),
+    "reward None": (rewards(None), "error", "is None, not a number", r"float\(reward\)"),
+    "reward text": (rewards("3"), "error", "is '3', not a number", r"float\(reward\)"),
+    "ragged reward": (rewards([1, [2, 3]]), "error", "not a number", r"float\(reward\)"),
+    "huge rewards": (rewards(5e6), "note", r"up to 5e\+06", "way=.online"),
+    "tiny rewards": (rewards(1e-6, 0), "note", "up to 1e-06", "batches .* does not mind"),
+    "no reward at all": (rewards(0.0), "note", "every reward .* was 0", "random actions find"),
+    "outside": (
+        observing(lambda self: np.array([9.0, 0.5], np.float32)),
+        "warning",
+        "outside its Box by 4",
+        "wider bounds",
+    ),
+    "NaN observed": (
+        observing(lambda self: np.array([np.nan, 0.5], np.float32)),
+        "error",
+        "holds NaN",
+        "division by 0",
+    ),
+    "infinity observed": (
+        observing(
+            lambda self: np.array([np.inf, 0.5], np.float32),
+            spaces.Box(-np.inf, np.inf, (2,), np.float32),
+        ),
+        "error",
+        "is infinite",
+        "finite numbers",
+    ),
+    "wrong width": (
+        observing(lambda self: np.array([self.place, 0.5])),
+        "warning",
+        "type float64, and its space float32",
+        r"astype\(np.float32\)",
+    ),
+    "fraction for a number": (
+        observing(lambda self: 1.5, spaces.Discrete(3)),
+        "error",
+        "type float64, and its space int64",
+        "declare the other type",
+    ),
+    "wrong shape": (
+        observing(lambda self: np.zeros((1, 2), np.float32)),
+        "error",
+        r"shape \(1, 2\), and its space \(2,\)",
+        "shape of the space",
+    ),
+    "state too large": (
+        observing(lambda self: 7, spaces.Discrete(5)),
+        "error",
+        r"is 7, outside Discrete\(5\)",
+        "larger space",
+    ),
+    "list of words": (
+        observing(lambda self: ["a", "b"]),
+        "error",
+        "not numbers",
+        "return numbers",
+    ),
+    "missing key": (
+        observing(lambda self: {"door": 1}, PAIR),
+        "error",
+        "lacks 'place'",
+        "keys of its Dict",
+    ),
+    "a key too many": (
+        observing(lambda self: pair(self, lamp=3), PAIR),
+        "error",
+        "has 'lamp' too many",
+        "keys of its Dict",
+    ),
+    "inside a dictionary": (
+        observing(lambda self: pair(self, door=4), PAIR),
+        "error",
+        r"\['door'\] is 4, outside",
+        "larger space",
+    ),
+    "not a dictionary": (
+        observing(lambda self: 3, PAIR),
+        "error",
+        "is 3, not a dictionary",
+        "return a dictionary",
+    ),
+    "list for a tuple": (
+        observing(lambda self: [1, 2], TWO),
+        "error",
+        r"is \[1, 2\], not a tuple of 2",
+        "return a tuple",
+    ),
+    "four values": (
+        stepping(lambda obs, reward, over, cut, info: (obs, reward, over, info)),
+        "error",
+        "step returned four values",
+        "the old gym's done",
+    ),
+    "a list": (
+        stepping(lambda *values: list(values)),
+        "error",
+        "step returned",
+        "terminated, truncated, info",
+    ),
+    "info None": (
+        stepping(lambda obs, reward, over, cut, info: (obs, reward, over, cut, None)),
+        "error",
+        "info at step 0 of episode 0 is None",
+        "a dictionary",
+    ),
+    "flag is a number": (
+        stepping(lambda obs, reward, over, cut, info: (obs, reward, int(over), cut, info)),
+        "warning",
+        "terminated at step 0 of episode 0 is 0, of type int",
+        r"bool\(terminated\)",
+    ),
+    "flag is a word": (
+        stepping(lambda obs, reward, over, cut, info: (obs, reward, over, "no", info)),
+        "error",
+        "truncated .* is 'no'",
+        r"bool\(truncated\)",
+    ),
+    "reset gives the observation": (
+        broken("First", reset=lambda self, *, seed=None, options=None: Walk.reset(self)[0]),
+        "error",
+        "reset returned array",
+        r"\(observation, info\)",
+    ),
+    "reset takes no seed": (OldReset(), "error", r"reset\(seed=...\) fails", "signature reset"),
+    "unseeded": (
+        broken("Unseeded", obs=lambda self: np.random.random(2).astype(np.float32)),  # noqa: NPY002
+        "warning",
+        "same seed and the same actions.*first observation",
+        "super.*reset.*np_random",
+    ),
+    "reset keeps something": (
+        Leftover(),
+        "warning",
+        "same seed and the same actions.*at step 0",
+        "start from scratch",
+    ),
+    "never ends": (
+        broken("Endless", over=lambda self: False, obs=lambda self: np.zeros(2, np.float32)),
+        "warning",
+        "did not end within 3,000 steps",
+        "TimeLimit",
+    ),
+    "limit as an end": (
+        broken(
+            "Limit",
+            over=lambda self: self.time == 100,
+            obs=lambda self: np.zeros(2, np.float32),
+        ),
+        "warning",
+        "end after exactly 100 steps with terminated=True",
+        "truncated=True",
+    ),
+    "shared state": (Shared(), "error", "state is shared between copies", "keep the state in self"),
+    "fails in step": (Breaks(), "error", "step fails at step 3 .* IndexError", "every action"),
+    "no action space": (
+        broken("NoActions", action_space=None),
+        "error",
+        "action_space is None",
+        r"set self\.action_space",
+    ),
+    "space of text": (
+        broken("Text", observation_space=spaces.Text(4)),
+        "error",
+        "nothing here can learn from",
+        "use Discrete, Box",
+    ),
+    "not an environment": (Walk().action_space, "error", "not a gymnasium.Env", "derive it"),
+    "not registered": ("Nowhere-v0", "error", "cannot be made", "make it run first"),
+    "vector": (SyncVectorEnv([Walk]), "error", "a vector environment", "one copy"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_is_broken_is_named_with_what_to_do(name):
+    env, severity, what, advice = BROKEN[name]
+    with np.errstate(all="ignore"):
+        result = check_env(env, max_episode_steps=3000)
+    found = [each for each in result.findings if each.severity == severity]
+    assert found, str(result)
+    assert any(_matches(what, each.what) and _matches(advice, each.advice) for each in found), str(
+        result
+    )
+    assert result.ok == (severity != "error")
+
+
+def _matches(pattern: str, text: str) -> bool:
+    import re
+
+    return re.search(pattern, text) is not None
+
+
+GOOD = [
+    Walk(),
+    TimeLimit(broken("Long", over=lambda self: False, obs=lambda self: np.zeros(2, "f")), 100),
+    "CartPole-v1",
+    "Acrobot-v1",
+    "FrozenLake-v1",
+    "Taxi-v4" if "Taxi-v4" in gymnasium.registry else "Taxi-v3",
+    "Blackjack-v1",
+    "Pendulum-v1",
+    "MountainCarContinuous-v0",
+    "CliffWalking-v1",
+    "downside/Bandit-v0",
+    Tree(),
+    Portfolio(),
+    Consumption(),
+]
+
+
+@pytest.mark.parametrize("env", GOOD, ids=lambda env: getattr(env, "__name__", str(env))[:24])
+def test_good_environments_raise_no_alarm(env):
+    result = check_env(env, n_steps=300)
+    assert result.ok
+    assert not result.warnings, str(result)
+
+
+def test_it_is_printed_in_plain_words_and_raised_only_if_asked():
+    result = check_env(BROKEN["NaN at step 500"][0])
+    text = str(result)
+    assert text.startswith("Rewards: 1 error (")
+    assert "\n       -> return a finite number" in text
+    with pytest.raises(ValueError, match="finite number"):
+        downside.check_env(BROKEN["NaN at step 500"][0], raise_errors=True)
+
+
+def test_a_slow_environment_is_not_waited_for():
+    result = check_env(Walk(), seconds=0.0)
+    assert result.n_steps == 0
+    assert any("did not end within 0 steps" in each.what for each in result.findings)
