@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from downside.experiments.base import number
+
 DOCS = Path(__file__).parents[1] / "docs"
 CLAIMS = sorted((DOCS / "results").glob("*/claims.json"))
 
@@ -16,7 +18,8 @@ def test_the_table_of_an_experiment_is_that_of_its_committed_claims(path):
     # a shorter run is committed only under its own name
     assert document["scale"] == "full" or f"`{document['command']}`" in page
     for claim in document["claims"]:
-        measured = f"{claim['measured']:.3g}"
+        measured = number(claim["measured"])
         if claim["low"] is not None:
-            measured += f" [{claim['low']:.3g}, {claim['high']:.3g}]"
+            measured += f" [{number(claim['low'])}, {number(claim['high'])}]"
         assert f"| {claim['id']}: {claim['paper']} | {measured} | {claim['verdict']} |" in page
+        assert claim["what"], f"{claim['id']} does not say what its number is"

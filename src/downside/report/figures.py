@@ -48,7 +48,7 @@ def tree(results: Results) -> Figure:
             r"$s_{\leftarrow\downarrow}$": (-5.2, -1.0),
         }
         places = np.array(list(nodes.values()))
-        axes.scatter(*places.T, s=900, facecolor="0.93", edgecolor="0.25", zorder=2)
+        axes.scatter(*places.T, s=900, facecolor="none", edgecolor="0.25", zorder=2)
         for text, place in nodes.items():
             axes.text(*place, text, ha="center", va="center")
         edges = [(0, 1, 1), (0, 2, 1), (1, 3, 2), (1, 4, 2), (2, 5, 2), (2, 6, 2)]
