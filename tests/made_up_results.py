@@ -37,9 +37,9 @@ def consumption(n_seeds: int = 3, n_evaluations: int = 40) -> dict[str, np.ndarr
 
 
 def portfolio(n_seeds: int = 2) -> dict[str, np.ndarray]:
-    """Two presets at three thresholds; policies of two numbers on a grid of 0, 1, 2."""
+    """Two presets at three thresholds; a bolder policy of two numbers has more of everything."""
     nu = np.array([0.1, 0.5, np.inf])
-    orders = np.array([(i, j) for i in range(3) for j in range(3)])
+    orders = np.array([(i, j) for i in range(11) for j in range(11)])
     bold = orders.sum(axis=1)
     results: dict[str, np.ndarray] = {
         "thresholds": nu,

@@ -18,7 +18,7 @@ def test_reproduce_leaves_figures_and_claims_and_names_them(tmp_path):
     names = {path.name for path in folder.iterdir()}
     figures = {
         f"{stem}.{kind}"
-        for stem in ("fig1_tree", "fig2_landscape")
+        for stem in ("fig1_tree", "fig2_landscape", "bound")
         for kind in ("png", "svg", "pdf")
     }
     assert names == {"claims.json", "results.npz", *figures}

@@ -128,9 +128,9 @@ def test_the_page_needs_nothing_but_itself(report):
     before = text[: text.index("<script>")]
     assert "http" not in before.replace("http-equiv", "").replace("http://www.w3.org/", "")
     assert not re.search(r'(src|srcset)="(?!data:)', before)
-    assert set(re.findall(r'href="([^"]*)"', before)) <= {
-        *(f"#claim-{number}" for number in CLAIMS),
-        "portfolio/fig4_portfolio.png",
+    links = {link for link in re.findall(r'href="([^"]*)"', before) if link[0] != "#"}
+    assert {link for link in links if not link.startswith("data:")} == {
+        "portfolio/fig4_portfolio.png"  # beside the page, for a click
     }
 
 
@@ -143,6 +143,16 @@ def test_every_chart_and_picture_has_words_for_those_who_do_not_see_it(report):
     charts = re.findall(r'<div class="chart"[^>]*>', text)
     assert len(charts) == 6
     assert all(re.search(r'aria-label="[^"]{20,}"', chart) for chart in charts)
+
+
+def test_a_static_figure_takes_the_colour_of_the_page_and_names_of_its_own(report):
+    (picture,) = re.findall(r'<svg class="still".*?</svg>', report.read_text(), re.DOTALL)
+    assert re.search(r'aria-label="[^"]{20,}"', picture)
+    assert "#000000" not in picture
+    assert "currentColor" in picture
+    names = set(re.findall(r'\bid="(.*?)"', picture))
+    assert all(name.startswith("proxy_and_lpm-") for name in names)
+    assert set(re.findall(r'(?:href="#|url\(#)(.*?)["\)]', picture)) <= names
 
 
 def test_a_folder_without_results_is_refused_with_a_command(tmp_path):

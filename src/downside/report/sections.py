@@ -74,6 +74,11 @@ def _svg(figure: Figure) -> str:
 
 def _landscape(results: Results) -> list[Panel]:
     tree = "A tree: right or left, then up or down, each step worth plus or minus 1."
+    slack = (
+        "Proxy less LPM on random MDPs by target: never negative for fixed targets that are split "
+        "over the horizon with the rest charged and for the TD error, often negative for the "
+        "printed split, for early ends without a charge and for the centralised target."
+    )
     surfaces = (
         "Four surfaces over the policy's two probabilities: the variance has minima at all four "
         "corners, mean less variance a local maximum at each corner, the LPM is least on two "
@@ -94,6 +99,15 @@ def _landscape(results: Results) -> list[Panel]:
             "fig2",
             picture=still("landscape", "fig2_landscape", results, surfaces, least=44),
             files=["fig2_landscape"],
+        ),
+        Panel(
+            "Where the proxy bounds the LPM",
+            f"A point is a random MDP ({results['bound: centralised'].size:,} in each row), a row "
+            "a way to set the target of each step. To the left of 0 the LPM is larger than the "
+            "proxy that should bound it.",
+            "bound",
+            picture=still("landscape", "bound", results, slack, least=40),
+            files=["bound"],
         ),
     ]
 
@@ -228,6 +242,10 @@ def _portfolio(results: Results) -> list[Panel]:
         ),
     )
     n_seeds = results["mean: figure"].shape[1]
+    two = (
+        "LPM against proxy of all policies of two numbers; two policies of the same mean are "
+        "marked, one with the lower proxy and the higher LPM."
+    )
     return [
         Panel(
             "Fig. 4: the frontier",
@@ -240,7 +258,15 @@ def _portfolio(results: Results) -> list[Panel]:
             pickers=[picker],
             charts=[chart],
             files=["fig4_portfolio"],
-        )
+        ),
+        Panel(
+            "A lower proxy need not mean a lower LPM",
+            "All policies that order one number at the low rate and another at the high one. The "
+            "two that are marked earn the same: the one with the lower proxy has the higher LPM.",
+            "proxy-and-lpm",
+            picture=still("portfolio", "proxy_and_lpm", results, two, least=30),
+            files=["proxy_and_lpm"],
+        ),
     ]
 
 
