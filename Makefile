@@ -47,6 +47,8 @@ $(VENV)/.ready-dev: pyproject.toml
 	$(call install,report$(comma)docs$(comma)dev)
 	command -v strace > /dev/null || { echo "set-up:  installing strace for the crash tests, where that is allowed"; \
 	  apt-get install -y strace > $(VENV)/strace.log 2>&1 || echo "set-up:  strace could not be installed; the crash tests that need it are skipped"; }
+	command -v chromium > /dev/null || { echo "set-up:  installing chromium for the test of the report, where that is allowed"; \
+	  apt-get install -y chromium > $(VENV)/chromium.log 2>&1 || echo "set-up:  chromium could not be installed; the test of the report in a browser is skipped"; }
 	touch $(VENV)/.ready-run
 
 comma := ,

@@ -18,12 +18,14 @@ def test_reproduce_leaves_figures_and_claims_and_names_them(tmp_path):
     names = {path.name for path in folder.iterdir()}
     figures = {
         f"{stem}.{kind}"
-        for stem in ("fig1_tree", "fig2_landscape")
+        for stem in ("fig1_tree", "fig2_landscape", "bound")
         for kind in ("png", "svg", "pdf")
     }
     assert names == {"claims.json", "results.npz", *figures}
     assert json.loads((folder / "claims.json").read_text())["scale"] == "smoke"
     assert "fig2_landscape.png" in done.stdout
+    assert str(tmp_path / "report.html") in done.stdout
+    assert "landscape/fig2_landscape.pdf" in (tmp_path / "report.html").read_text()
     assert "verdict" in done.stdout
     assert "landscape: computing" in done.stderr
 

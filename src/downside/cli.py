@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from downside.experiments.catalogue import EXPERIMENTS, Scale
@@ -77,7 +78,7 @@ def reproduce_command(
     out: Annotated[Path, typer.Option(help="Folder for figures and verdicts.")] = Path("results"),
     quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing while it runs.")] = False,
 ) -> None:
-    """Reproduce the paper: run, judge each claim, draw the figures."""
+    """Reproduce the paper: run, judge each claim, draw the figures, write a report."""
     names = list(EXPERIMENTS) if experiment == "all" else [experiment]
     unknown = [name for name in names if name not in EXPERIMENTS]
     if unknown:
@@ -88,6 +89,7 @@ def reproduce_command(
     _use_all_cores()
     from downside.experiments.base import reproduce
     from downside.report.figures import draw
+    from downside.report.page import write_page
 
     command = f"downside reproduce {experiment} --scale {scale} --seed {seed}"
     for name in names:
@@ -98,6 +100,9 @@ def reproduce_command(
         _print_claims(name, claims)
         for path in [out / name / "claims.json", *figures]:
             console.print(f"  {path}", highlight=False, soft_wrap=True)
+    with _status("report: drawing", quiet=quiet):
+        page = write_page(out)
+    console.print(f"\nthe whole on one page: {page}", highlight=False, soft_wrap=True)
 
 
 @app.command("list")
@@ -175,10 +180,9 @@ def _print_claims(name: str, claims: "list[Claim]") -> None:
     table = Table("claim", "the paper says", "measured", "verdict", title=EXPERIMENTS[name])
     for claim in claims:
         verdict = f"[{COLOURS[claim.verdict]}]{claim.verdict}[/]"
-        measured = f"{claim.measured:.3g}"
-        if claim.low is not None:
-            measured += f"\n[{claim.low:.3g}, {claim.high:.3g}]"
+        measured = claim.words.replace(" [", "\n\\[")
         table.add_row(claim.id, claim.paper, measured, verdict, end_section=True)
     console.print(table)
     for claim in claims:
-        console.print(f"[bold]{claim.id}[/]  {claim.note}", highlight=False)
+        meaning = f"Measured: {claim.what}. " if claim.what else ""
+        console.print(f"[bold]{claim.id}[/]  {escape(meaning + claim.note)}", highlight=False)

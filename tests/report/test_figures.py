@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 
+from downside.report.bound_figures import BROKEN, HOLDS, proxy_and_lpm, slack
 from downside.report.figures import (
     arm_probabilities,
     landscape,
@@ -163,3 +165,27 @@ def test_figures_of_the_bandit_come_out_the_same(figure, bandit, tmp_path):
         save(figure(bandit), tmp_path / number)[1].read_bytes() for number in ("1", "2")
     )
     assert first == second
+
+
+def test_violations_stand_apart_and_are_counted():
+    rows = {"bound: first": np.array([0.2, -0.3, 0.4, -1e-12]), "bound: second": np.ones(2)}
+    axes = slack(rows).axes[0]
+    colours = {to_hex(dots.get_facecolor()[0]): dots for dots in axes.collections[:2]}
+    assert colours[BROKEN.lower()].get_offsets()[:, 0].tolist() == [-0.3]
+    assert colours[HOLDS.lower()].get_offsets()[:, 0].tolist() == [0.2, 0.4, -1e-12]  # rounding
+    assert [text.get_text() for text in axes.texts] == ["25% violate it", "none violates it"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["first", "second"]
+
+
+def test_the_two_policies_of_the_same_mean_are_marked():
+    orders = np.array([(i, j) for i in range(11) for j in range(11)])
+    places = np.arange(len(orders)) / 7.0
+    results = {"orders: two numbers": orders}
+    results |= {f"{what}: two numbers": places for what in ("proxy", "lpm", "mean")}
+    axes = proxy_and_lpm(results).axes[0]
+    marks = [c.get_offsets().tolist()[0] for c in axes.collections[1:]]
+    assert marks == [[10 / 7, 10 / 7], [36 / 7, 36 / 7]]
+    assert [text.get_text() for text in axes.texts] == [
+        "orders (0, 10), mean 1.43",
+        "orders (3, 3), mean 5.14",
+    ]

@@ -23,18 +23,54 @@ Results = Mapping[str, np.ndarray]
 class Claim:
     """A claim of the paper, what was measured, and the verdict.
 
-    ``low`` and ``high`` are the interval of ``measured``; None where the number is exact.
-    ``evidence`` holds every number that the verdict rests on, by name.
+    ``what`` says in a few words what the number is, ``note`` what was found, its first sentence
+    what a reader must know beside the verdict (the correction, if there is one). ``low`` and
+    ``high`` are the interval of ``measured``; None where the number is exact. ``measured`` and
+    every number of ``evidence``, on which the verdict rests, are None where nothing was reached.
     """
 
     id: str
     paper: str
-    measured: float
+    measured: float | None
     verdict: Verdict
     note: str
+    what: str = ""
     low: float | None = None
     high: float | None = None
-    evidence: dict[str, float] = field(default_factory=dict[str, float])
+    evidence: Mapping[str, float | None] = field(default_factory=dict[str, float | None])
+
+    @property
+    def words(self) -> str:
+        """The number with its interval, as people read it.
+
+        >>> Claim("7 x", "", 4600.0, "holds", "", low=4500.0, high=4800.0).words
+        '4,600 [4,500, 4,800]'
+        >>> Claim("7 x", "", None, "not reached at this scale", "").words
+        'not reached'
+        """
+        if self.low is None or self.high is None:
+            return number(self.measured)
+        return f"{number(self.measured)} [{number(self.low)}, {number(self.high)}]"
+
+
+def number(value: float | None) -> str:
+    """Three digits; all of them from a thousand to ten million.
+
+    >>> [number(x) for x in (None, 0.02909, 4600.0, 655_000.0, 1.776e-15, -1.0)]
+    ['not reached', '0.0291', '4,600', '655,000', '1.78e-15', '-1']
+    """
+    if value is None:
+        return "not reached"
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.3g}"
+
+
+def reached(value: float) -> float | None:
+    """JSON has no infinity: None stands for a number that was not reached.
+
+    >>> reached(300.0), reached(float("inf"))
+    (300.0, None)
+    """
+    return value if np.isfinite(value) else None
 
 
 @dataclass(frozen=True)

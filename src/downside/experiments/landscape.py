@@ -72,11 +72,12 @@ def _judge_landscape(results: Results) -> Claim:
         ),
         measured=counts["mean_lpm"],
         verdict="holds with a correction" if single and as_noted else "fails",
+        what="local maxima of E - LPM on a grid of policies",
         note=(
-            "Measured: local maxima of E - LPM on the grid. E - V has four, one at each corner "
-            "(the paper's three are those that are not global). E - LPM and the proxy have one, "
-            "at (1, 1); the LPM alone is 0 on both edges theta1 = 1 and theta2 = 1. What helps is "
-            "the fixed target 0: the LPM about the mean has a minimum at each corner again."
+            "Mean less LPM has its one optimum at (1, 1), and so has the proxy, but the LPM alone "
+            "is 0 on both edges theta1 = 1 and theta2 = 1. Mean less variance has four local "
+            "optima, one at each corner (the paper's three are those that are not global). What "
+            "helps is the fixed target 0: the LPM about the mean has a minimum at each corner."
         ),
         evidence={f"local optima: {name}": count for name, count in counts.items()},
     )

@@ -242,9 +242,10 @@ def _judge_subadditivity(results: Results) -> Claim:
         paper="Lemma 1: both partial moments of order 1 are subadditive",
         measured=float(worst),
         verdict="holds" if worst <= ROUNDING and factor <= ROUNDING else "fails",
+        what="largest excess of M[X+Y] over M[X] + M[Y] on random pairs: rounding if it holds",
         note=(
-            "Measured: largest excess of M[X+Y] over M[X] + M[Y] on random pairs. Order 2 is not "
-            f"subadditive ({plain:.0%} of the pairs exceed), but it is with the factor S^(m-1)."
+            f"Order 2 is not subadditive ({plain:.0%} of the pairs exceed), but it is with the "
+            "factor S^(m-1)."
         ),
         evidence={
             "pairs": float(len(results["subadditivity_lower"])),
@@ -274,13 +275,14 @@ def judge_bound(results: Results) -> Claim:
         low=float(interval.low),
         high=float(interval.high),
         verdict="fails" if not proven else "holds with a correction" if refuted else "holds",
+        what="share of random MDPs on which a fixed target, split as printed, violates the bound",
         note=(
-            "Measured: share of random MDPs on which a fixed target, split as printed, violates "
-            "the bound. What the proxy always bounds is the shortfall below the path's own sum of "
-            "targets. It bounds the LPM about a fixed target that is split over the horizon, with "
-            "the unmet rest charged at an early end, and that about q(s, a) for the TD error. The "
-            f"centralised target is no bound: a game of pure luck has proxy {luck[0]:.3g} and LPM "
-            f"{luck[1]:.3g}, the uniform bandit policy {bandit[0]:.3f} and {bandit[1]:.3f}."
+            "Not with the split that is printed, and not with the centralised target: a game of "
+            f"pure luck has proxy {luck[0]:.3g} and LPM {luck[1]:.3g}, the uniform bandit policy "
+            f"{bandit[0]:.3f} and {bandit[1]:.3f}. What the proxy always bounds is the shortfall "
+            "below the path's own sum of targets. It bounds the LPM about a fixed target that is "
+            "split over the horizon, with the unmet rest charged at an early end, and that about "
+            "q(s, a) for the TD error."
         ),
         evidence={
             "MDPs": float(len(results["bound: centralised"])),
@@ -301,10 +303,8 @@ def judge_contraction(results: Results) -> Claim:
         paper="the proxy's Bellman operator is a contraction",
         measured=worst,
         verdict="holds" if worst <= DISCOUNT + ROUNDING else "fails",
-        note=(
-            f"Largest ratio of distances in the sup norm after and before, at a discount of "
-            f"{DISCOUNT}: never above the discount. It needs a discount below 1."
-        ),
+        what=f"largest ratio of sup-norm distances after and before, at a discount of {DISCOUNT}",
+        note="It is never above the discount. It needs a discount below 1.",
         evidence={
             "operators": float(len(results["contraction_ratios"])),
             "discount": DISCOUNT,
@@ -332,10 +332,13 @@ def judge_variance(results: Results) -> Claim:
         low=share - 1.96 * error,
         high=share + 1.96 * error,
         verdict=_variance_verdict(lemma=worst >= -ROUNDING, hint=share == 0.0),
+        what=(
+            "share of state-action pairs of random MDPs whose Bellman target varies more for the "
+            "proxy than for q"
+        ),
         note=(
-            "The lemma holds. The hint about the Bellman targets does not: measured is the share "
-            "of state-action pairs of random MDPs whose target for the proxy varies more than "
-            f"that for q. Rewards X, then -X/g: V[G] = {cancelling[0]:.3g}, V of the clipped "
+            "The lemma holds, the hint about the Bellman targets does not. By hand: "
+            f"rewards X, then -X/g: V[G] = {cancelling[0]:.3g}, V of the clipped "
             f"sum {cancelling[1]:.4f}."
         ),
         evidence={

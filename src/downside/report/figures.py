@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from downside.experiments.base import Results, load_results
+from downside.report.bound_figures import proxy_and_lpm, slack
 from downside.report.portfolio_figure import frontier
 from downside.report.style import STYLE
 
@@ -48,7 +49,7 @@ def tree(results: Results) -> Figure:
             r"$s_{\leftarrow\downarrow}$": (-5.2, -1.0),
         }
         places = np.array(list(nodes.values()))
-        axes.scatter(*places.T, s=900, facecolor="0.93", edgecolor="0.25", zorder=2)
+        axes.scatter(*places.T, s=900, facecolor="none", edgecolor="0.25", zorder=2)
         for text, place in nodes.items():
             axes.text(*place, text, ha="center", va="center")
         edges = [(0, 1, 1), (0, 2, 1), (1, 3, 2), (1, 4, 2), (2, 5, 2), (2, 6, 2)]
@@ -125,7 +126,7 @@ def _mark(axes: Axes, optima: np.ndarray, what: str) -> None:
     )
 
 
-COLOURS = ("tab:red", "tab:blue", "tab:cyan", "tab:orange", "0.25")
+COLOURS = ("#D55E00", "#0072B2", "#56B4E9", "#E69F00", "0.25")  # Okabe and Ito
 DASHES = ("-", "-", ":", "-", "--")
 
 
@@ -172,7 +173,7 @@ def target_noise(results: Results) -> Figure:
                 for name in problems
             ]
             places = np.arange(len(problems)) + 0.27 * (j - 1)
-            axes.bar(places, spreads, 0.25, label=what, color=("0.6", "tab:blue", "tab:red")[j])
+            axes.bar(places, spreads, 0.25, label=what, color=("0.6", "#0072B2", "#D55E00")[j])
         axes.set_xticks(np.arange(len(problems)), [str(p).replace(" ", "\n", 1) for p in problems])
         axes.set(yscale="log", ylabel="variance / squared mean\nof the TD targets")
         axes.legend(frameon=False, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
@@ -180,6 +181,7 @@ def target_noise(results: Results) -> Figure:
 
 
 ARM_COLOURS = {"A": "tab:red", "B": "tab:blue", "C": "tab:purple"}  # as in the paper
+ARM_DASHES = ("--", ":", "-")  # for those who cannot tell blue from purple
 GOAL_TITLES = (
     r"$\mathbb{E}[R]$",
     r"$\mathbb{E}[R] - 2\,\mathbb{M}_-[R]$",
@@ -187,12 +189,12 @@ GOAL_TITLES = (
 )
 METHOD_LINES = {
     "printed": ("0.6", "-"),
-    "figure": ("tab:green", "-"),
-    "figure, exact tau": ("tab:green", ":"),
-    "fast": ("tab:red", "-"),
-    "fast, exact tau": ("tab:red", ":"),
-    "Monte-Carlo, 100": ("tab:orange", "-"),
-    "Monte-Carlo, 100, tau held": ("tab:orange", ":"),
+    "figure": ("#0072B2", "-"),
+    "figure, exact tau": ("#0072B2", ":"),
+    "fast": ("#D55E00", "-"),
+    "fast, exact tau": ("#D55E00", ":"),
+    "Monte-Carlo, 100": ("#E69F00", "-"),
+    "Monte-Carlo, 100, tau held": ("#E69F00", ":"),
     "Monte-Carlo, 10000": ("0.2", "--"),
 }
 
@@ -214,7 +216,10 @@ def arm_probabilities(results: Results) -> Figure:
                     axes.fill_between(
                         counts, low[:, arm], high[:, arm], color=colour, alpha=0.15, lw=0
                     )
-                    axes.plot(counts, mean[:, arm], color=colour, lw=1.4, label=f"arm {label}")
+                    dashes = ARM_DASHES[arm]
+                    axes.plot(
+                        counts, mean[:, arm], dashes, color=colour, lw=1.4, label=f"arm {label}"
+                    )
                 axes.set(ylim=(-0.02, 1.02), xlim=(0, counts[-1]))
             row[0].set_ylabel(f"{name}\nprobability")
         for axes, title in zip(rows[0], GOAL_TITLES, strict=True):
@@ -251,8 +256,8 @@ def trials_right(results: Results) -> Figure:
 
 
 FIGURES: dict[str, dict[str, Callable[[Results], Figure]]] = {
-    "landscape": {"fig1_tree": tree, "fig2_landscape": landscape},
+    "landscape": {"fig1_tree": tree, "fig2_landscape": landscape, "bound": slack},
     "bandit": {"fig3_bandit": arm_probabilities, "bandit_samples": trials_right},
-    "portfolio": {"fig4_portfolio": frontier},
+    "portfolio": {"fig4_portfolio": frontier, "proxy_and_lpm": proxy_and_lpm},
     "prediction": {"samples": learning_curves, "targets": target_noise},
 }
