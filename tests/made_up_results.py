@@ -16,8 +16,8 @@ def consumption(n_seeds: int = 3, n_evaluations: int = 40) -> dict[str, np.ndarr
     results: dict[str, np.ndarray] = {
         "thresholds": THRESHOLDS,
         "presets": np.array(["printed", "figure", "recommended"]),
-        "episodes": episodes,
         "optimum": optimum,
+        "even consumer": np.array([1.44, 0.0, 0.11]),
     }
     for preset, speed in {"printed": 0.02, "figure": 1.0, "recommended": 3.0}.items():
         part = 1.0 - np.exp(-speed * episodes / episodes[-1])
@@ -28,11 +28,14 @@ def consumption(n_seeds: int = 3, n_evaluations: int = 40) -> dict[str, np.ndarr
             f"mean: {preset}": 1.0 + (optimum - 1.0)[:, None, None] * part + noise,
             f"risk: {preset}": np.abs(risk + 0.1 * noise),
             f"multiplier: {preset}": pressure + np.abs(noise) * (pressure > 0),
-            f"steps: {preset}": np.array(200 * episodes[-1]),
+            f"steps: {preset}": 200 * episodes,
+            f"episodes: {preset}": episodes,
+            f"failed: {preset}": np.array(0),
         }
         for what in ("mean", "risk"):
             results[f"final {what}: {preset}"] = results[f"{what}: {preset}"][..., -1]
         results[f"final lpm: {preset}"] = 0.1 + np.abs(noise[..., -1])
+        results[f"final share: {preset}"] = 0.9 - np.abs(noise[..., -1])
     return results
 
 

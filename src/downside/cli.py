@@ -76,6 +76,9 @@ def reproduce_command(
     ] = "default",
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for figures and verdicts.")] = Path("results"),
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with what the folder holds of the same run.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing while it runs.")] = False,
 ) -> None:
     """Reproduce the paper: run, judge each claim, draw the figures, write a report."""
@@ -94,7 +97,9 @@ def reproduce_command(
     command = f"downside reproduce {experiment} --scale {scale} --seed {seed}"
     for name in names:
         with _status(f"{name}: computing", quiet=quiet):
-            claims = reproduce(name, out / name, scale=scale, seed=seed, command=command)
+            claims = reproduce(
+                name, out / name, scale=scale, seed=seed, command=command, resume=resume
+            )
         with _status(f"{name}: drawing", quiet=quiet):
             figures = draw(name, out / name)
         _print_claims(name, claims)

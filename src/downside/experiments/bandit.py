@@ -21,7 +21,7 @@ from downside.experiments.bandit_runs import (
     samples_until,
     settling_times,
 )
-from downside.experiments.base import Claim, Experiment, Results, Verdict, number, reached
+from downside.experiments.base import Claim, Experiment, Results, Verdict, Workshop, number, reached
 from downside.experiments.catalogue import Scale
 
 N_DRAWN = 100  # trials behind each curve of the paper's figure
@@ -65,7 +65,7 @@ RUNS: dict[Scale, tuple[Run, ...]] = {
 }
 
 
-def run(scale: Scale, seed: int) -> Results:
+def run(scale: Scale, seed: int, workshop: Workshop) -> Results:
     """The arm probabilities of every method, summarised over the trials."""
     methods = [name for each in RUNS[scale] for name in each.methods]
     results: dict[str, np.ndarray] = {"methods": np.array(methods), "goals": np.array(list(GOALS))}

@@ -3,6 +3,7 @@
 import importlib
 import json
 import platform
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -13,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from downside.experiments.catalogue import EXPERIMENTS, Scale
+from downside.store.writing import replace_file
 
 SCHEMA = 1
 Verdict = Literal["holds", "holds with a correction", "fails", "not reached at this scale"]
@@ -74,10 +76,29 @@ def reached(value: float) -> float | None:
 
 
 @dataclass(frozen=True)
+class Workshop:
+    """What a long run may use: a folder for unfinished work, and a place to show progress.
+
+    What it finds in the folder was left by the same run that was interrupted.
+    """
+
+    folder: Path | None = None
+    shows_progress: bool = False
+
+    def bench(self, name: str) -> Path | None:
+        """A folder for one part of the work.
+
+        >>> Workshop().bench("figure") is None
+        True
+        """
+        return None if self.folder is None else self.folder / name
+
+
+@dataclass(frozen=True)
 class Experiment:
     """Data, run, judgement: ``run`` leaves arrays, ``judge`` reads nothing else."""
 
-    run: Callable[[Scale, int], Results]
+    run: Callable[[Scale, int, Workshop], Results]
     judge: Callable[[Results], list[Claim]]
 
 
@@ -93,20 +114,39 @@ def load_experiment(name: str) -> Experiment:
     return importlib.import_module(f"downside.experiments.{name}").EXPERIMENT
 
 
-def reproduce(name: str, folder: Path, *, scale: Scale, seed: int, command: str) -> list[Claim]:
-    """Run an experiment, save its numbers (results.npz), judge them (claims.json)."""
+def reproduce(
+    name: str,
+    folder: Path,
+    *,
+    scale: Scale,
+    seed: int,
+    command: str,
+    resume: bool = False,
+    shows_progress: bool = False,
+) -> list[Claim]:
+    """Run an experiment, save its numbers (results.npz), judge them (claims.json).
+
+    Unfinished work is kept in ``folder/unfinished`` and removed at the end. ``resume`` goes on with
+    it, and takes the numbers of a run that is complete as they are, if scale and seed are the same.
+    """
     experiment = load_experiment(name)
     started = time.perf_counter()
-    results = experiment.run(scale, seed)
+    asked = {"schema": SCHEMA, "experiment": name, "scale": scale, "seed": seed}
+    if resume and _holds(folder / "claims.json", asked):
+        return experiment.judge(load_results(folder))
     folder.mkdir(parents=True, exist_ok=True)
+    unfinished = folder / "unfinished"
+    if not (resume and _holds(unfinished / "run.json", asked)):
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir()
+        (unfinished / "run.json").write_text(json.dumps(asked))
+    (folder / "claims.json").unlink(missing_ok=True)
+    results = experiment.run(scale, seed, Workshop(unfinished, shows_progress))
     np.savez_compressed(folder / "results.npz", allow_pickle=False, **results)
     claims = experiment.judge(results)
     document: dict[str, Any] = {
-        "schema": SCHEMA,
-        "experiment": name,
+        **asked,
         "preset": None,
-        "scale": scale,
-        "seed": seed,
         "command": command,
         "seconds": round(time.perf_counter() - started, 2),
         "versions": {
@@ -115,8 +155,18 @@ def reproduce(name: str, folder: Path, *, scale: Scale, seed: int, command: str)
         },
         "claims": [asdict(claim) for claim in claims],
     }
-    (folder / "claims.json").write_text(json.dumps(document, indent=2) + "\n")
+    replace_file(folder / "claims.json", (json.dumps(document, indent=2) + "\n").encode())
+    shutil.rmtree(unfinished)
     return claims
+
+
+def _holds(path: Path, asked: Mapping[str, Any]) -> bool:
+    """Whether a JSON file says that it is of this run."""
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return False
+    return all(found.get(key) == value for key, value in asked.items())
 
 
 def load_results(folder: Path) -> dict[str, np.ndarray]:

@@ -21,6 +21,7 @@ from downside.critics import Sarsa
 from downside.environments import Consumption
 from downside.environments.base import Transition
 from downside.environments.episodes import rollout
+from downside.experiments.base import Workshop
 from downside.moments import lower_partial_moment
 from downside.policies import Beta, Gaussian, Product, SquashedGaussian
 from downside.signals import Constraint, Reward, shortfall
@@ -159,16 +160,16 @@ def train(
     thresholds: np.ndarray,
     plan: Plan,
     seed: int,
-    work: Path | None = None,
-    progress_bar: bool = False,
+    workshop: Workshop,
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Learning curves (thresholds, seeds, evaluations) and the final parameters.
 
-    With a folder ``work`` nothing that was done is done again: the learners keep their checkpoints
-    there, and every evaluation is a line of a file. A line is written before the training goes on,
-    so the learners that are found there stand where the next line is due.
+    In the workshop nothing that was done is done again: the learners keep their checkpoints there,
+    and every evaluation is a line of a file. A line is written before the training goes on, so the
+    learners that are found there stand where the next line is due.
     """
     preset = PRESETS[name]
+    work = workshop.bench(f"{name}-{env.target}")
     settings = [settings_of(preset, env, nu) for nu in thresholds.tolist()]
     constraints = [(_constraint(env, nu),) for nu in thresholds.tolist()]
     folder = None if work is None else work / "learners"
@@ -176,7 +177,7 @@ def train(
     lines = [] if work is None else _read_lines(work / "evaluations.jsonl")
     key = jax.random.fold_in(jax.random.key(seed), 5)
     for i in range(plan.n_evaluations):
-        agent.learn(-(-plan.n_steps // plan.n_evaluations), progress_bar=progress_bar)
+        agent.learn(-(-plan.n_steps // plan.n_evaluations), progress_bar=False)
         if i < len(lines):
             continue
         found = evaluate(preset.policy, env, agent.theta, key, plan.n_episodes)
@@ -196,6 +197,7 @@ def train(
         for what in ("mean", "risk", "multiplier")
     }
     curves |= {what: np.array([line[what] for line in lines]) for what in ("steps", "episodes")}
+    curves["failed"] = np.array(len(agent.failures()))
     return curves, agent.theta.reshape(len(thresholds), plan.n_seeds, -1)
 
 

@@ -9,7 +9,7 @@ from downside.exact.tree import (
     tree_proxy,
     tree_variance,
 )
-from downside.experiments.base import Claim, Experiment, Results
+from downside.experiments.base import Claim, Experiment, Results, Workshop
 from downside.experiments.catalogue import Scale
 from downside.experiments.theory import ROUNDING, judge_theory, run_theory
 
@@ -17,7 +17,7 @@ N_RANDOM = {"smoke": 10, "default": 100, "full": 1000}
 GRID = np.linspace(0.0, 1.0, 101)
 
 
-def run(scale: Scale, seed: int) -> Results:
+def run(scale: Scale, seed: int, workshop: Workshop) -> Results:
     """Every number that the figures and the verdicts need."""
     return {**_landscape(), **run_theory(N_RANDOM[scale], seed)}
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
-from downside.experiments.base import Experiment, Results
+from downside.experiments.base import Experiment, Results, Workshop
 from downside.experiments.catalogue import Scale
 from downside.experiments.portfolio_claims import judge
 from downside.experiments.portfolio_runs import PRESETS, evaluate, policy_of, references, train
@@ -55,7 +55,7 @@ PLANS: dict[Scale, Plan] = {
 }
 
 
-def run(scale: Scale, seed: int) -> Results:
+def run(scale: Scale, seed: int, workshop: Workshop) -> Results:
     """Train every preset at every threshold; the final policies meet the same fresh episodes."""
     plan = PLANS[scale]
     thresholds = np.array(plan.thresholds)
@@ -68,7 +68,7 @@ def run(scale: Scale, seed: int) -> Results:
     for what, values in references(key, plan.n_episodes).items():
         results[f"{what}: two numbers"] = values
     for each in plan.runs:
-        thetas = train(each.presets, thresholds, each.n_seeds, each.n_steps, seed)
+        thetas = train(each.presets, thresholds, each.n_seeds, each.n_steps, seed, workshop)
         policy = policy_of(PRESETS[each.presets[0]])
         found = evaluate(policy, thetas, key, plan.n_episodes)
         for j, name in enumerate(each.presets):

@@ -17,6 +17,7 @@ from downside.environments import Portfolio
 from downside.environments.base import Transition
 from downside.environments.episodes import rollout
 from downside.exact.portfolio import two_number_policies
+from downside.experiments.base import Workshop
 from downside.moments import lower_partial_moment
 from downside.policies import Gibbs
 from downside.signals import Centralised, Constraint, Reward, shortfall
@@ -106,7 +107,12 @@ def settings_of(preset: Online | InBatches, threshold: float) -> ActorCritic | B
 
 
 def train(
-    names: tuple[str, ...], thresholds: np.ndarray, n_seeds: int, n_steps: int, seed: int
+    names: tuple[str, ...],
+    thresholds: np.ndarray,
+    n_seeds: int,
+    n_steps: int,
+    seed: int,
+    workshop: Workshop,
 ) -> np.ndarray:
     """Parameters of the final policies (presets, thresholds, seeds, P), all learnt as one batch.
 
@@ -115,7 +121,8 @@ def train(
     bounds = thresholds.tolist()
     settings = [settings_of(PRESETS[name], nu) for name in names for nu in bounds]
     constraints = [(Constraint(Centralised(), nu),) for _ in names for nu in bounds]
-    agent = Agent(settings, constraints, n_seeds, seed).learn(n_steps, progress_bar=False)
+    agent = Agent(settings, constraints, n_seeds, seed, folder=workshop.bench("-".join(names)))
+    agent.learn(n_steps, progress_bar=workshop.shows_progress)
     return agent.theta.reshape(len(names), len(bounds), n_seeds, -1)
 
 

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from downside.experiments.base import Claim, Experiment, Results, Verdict, reached
+from downside.experiments.base import Claim, Experiment, Results, Verdict, Workshop, reached
 from downside.experiments.catalogue import Scale
 from downside.experiments.prediction_problems import PROBLEMS, Member, Problem, make_problem
 from downside.experiments.prediction_runs import (
@@ -57,7 +57,7 @@ SIZES: dict[Scale, Size] = {
 }
 
 
-def run(scale: Scale, seed: int) -> Results:
+def run(scale: Scale, seed: int, workshop: Workshop) -> Results:
     """The errors of every method on every problem, the TD targets, and what the theory needs."""
     size, rng = SIZES[scale], np.random.default_rng(seed)
     results: dict[str, np.ndarray] = {

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from downside.experiments.base import Results, load_results
 from downside.report.bound_figures import proxy_and_lpm, slack
+from downside.report.consumption_figure import learning
 from downside.report.portfolio_figure import frontier
 from downside.report.style import STYLE
 
@@ -259,5 +260,6 @@ FIGURES: dict[str, dict[str, Callable[[Results], Figure]]] = {
     "landscape": {"fig1_tree": tree, "fig2_landscape": landscape, "bound": slack},
     "bandit": {"fig3_bandit": arm_probabilities, "bandit_samples": trials_right},
     "portfolio": {"fig4_portfolio": frontier, "proxy_and_lpm": proxy_and_lpm},
+    "consumption": {"fig5_consumption": learning},
     "prediction": {"samples": learning_curves, "targets": target_noise},
 }

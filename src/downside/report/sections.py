@@ -13,12 +13,12 @@ from matplotlib.figure import Figure
 
 from downside.exact.portfolio import concave_hull
 from downside.experiments.base import Results
+from downside.experiments.consumption_claims import WINDOW, moving_average, window_of
 from downside.report.charts import ALL, Axis, Json, Picker, Risk, frontier, learning_curves
 from downside.report.figures import FIGURES
 from downside.report.style import STYLE
 
 N_POINTS = 120  # of a curve; more do not show on a screen
-WINDOW = 100  # evaluations in a moving average, as in the paper
 
 
 @dataclass(frozen=True)
@@ -360,10 +360,9 @@ def _consumption(results: Results) -> list[Panel]:
     preset = Picker("preset", "preset:", {name: name for name in names})
     bounds = [bound_words(nu) for nu in results["thresholds"]]
     threshold = Picker("threshold", "threshold nu:", {ALL: "all"} | {nu: nu for nu in bounds})
-    window = _window(len(results["episodes"]))
     charts = [
         learning_curves(
-            list(_training_rows(results, presets, measure, window)),
+            list(_training_rows(results, presets, measure)),
             x=Axis("episodes", "training episodes", form=",d"),
             y=Axis("value", title, zero=measure != "mean"),
             line="nu",
@@ -379,8 +378,8 @@ def _consumption(results: Results) -> list[Panel]:
         Panel(
             "Fig. 5: learning to consume",
             f"Mean over {results[f'mean: {presets[0]}'].shape[1]} seeds, moving average of "
-            f"{window} evaluations; bands hold the middle 80% of the seeds. Dashed lines: above, "
-            "the exact optimum under the bound; in the middle, the bound nu itself.",
+            f"{WINDOW} evaluations or a fifth of them; bands hold the middle 80% of the seeds. "
+            "Dashed lines: above, the exact optimum under the bound; in the middle, the bound nu.",
             "fig5",
             pickers=[preset, threshold],
             charts=charts,
@@ -389,12 +388,10 @@ def _consumption(results: Results) -> list[Panel]:
     ]
 
 
-def _training_rows(
-    results: Results, presets: Sequence[str], measure: str, window: int
-) -> Iterator[Json]:
-    episodes = results["episodes"]
+def _training_rows(results: Results, presets: Sequence[str], measure: str) -> Iterator[Json]:
     for preset in presets:
-        curves = _moving_average(results[f"{measure}: {preset}"], window)  # (K, S, E)
+        episodes = results[f"episodes: {preset}"]
+        curves = moving_average(results[f"{measure}: {preset}"], window_of(len(episodes)))
         middle = curves.mean(axis=1)
         low, high = np.quantile(curves, [0.1, 0.9], axis=1)
         for k, nu in enumerate(results["thresholds"]):
@@ -432,21 +429,6 @@ def bound_words(threshold: Any) -> str:
     ('0.05', 'no bound')
     """
     return f"{threshold:g}" if np.isfinite(threshold) else "no bound"
-
-
-def _window(n_evaluations: int) -> int:
-    return max(1, min(WINDOW, n_evaluations // 5))
-
-
-def _moving_average(curves: np.ndarray, window: int) -> np.ndarray:
-    """The mean of the last ``window`` values along the last axis, of fewer at the start.
-
-    >>> _moving_average(np.array([1.0, 3.0, 8.0, 4.0]), 2).tolist()
-    [1.0, 2.0, 5.5, 6.0]
-    """
-    sums = np.cumsum(curves.astype(float), axis=-1)
-    sums[..., window:] -= sums[..., :-window].copy()
-    return sums / np.minimum(np.arange(1, curves.shape[-1] + 1), window)
 
 
 def _thinned(n: int, most: int, *, log: bool = False) -> list[int]:

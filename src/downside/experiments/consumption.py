@@ -1,0 +1,98 @@
+"""Fig. 5: learning to consume under a bound, beside the exact optimum."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from downside.environments import Consumption
+from downside.environments.episodes import rollout
+from downside.exact import consumption as exact
+from downside.experiments.base import Experiment, Results, Workshop
+from downside.experiments.catalogue import Scale
+from downside.experiments.consumption_claims import judge
+from downside.experiments.consumption_runs import PRESETS, Plan, evaluate, train
+from downside.moments import lower_partial_moment
+
+ENV, CAPITAL = Consumption(), Consumption(target="capital")
+THRESHOLDS = np.array([0.05, 0.1, np.inf])
+CAPITAL_THRESHOLDS = np.array([0.05, 0.1, 0.15])
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What is trained and for how long; fresh episodes for each final policy.
+
+    ``plans`` are by preset. ``capital`` is preset recommended under the target that bounds losses.
+    """
+
+    plans: dict[str, Plan]
+    n_episodes: int
+    capital: Plan | None = field(default=None)
+
+
+SCOPES: dict[Scale, Scope] = {
+    "smoke": Scope(
+        {"figure": Plan(2, 12_000, 3), "recommended": Plan(2, 40_000, 2)}, n_episodes=500
+    ),
+    "default": Scope(
+        {
+            "printed": Plan(5, 170_000, 10),
+            "figure": Plan(5, 3_400_000, 100),
+            "recommended": Plan(5, 4_000_000, 100),
+        },
+        n_episodes=10_000,
+    ),
+    "full": Scope(
+        {
+            "printed": Plan(5, 170_000_000, 500),
+            "figure": Plan(10, 8_500_000, 500),
+            "RCPO": Plan(10, 8_500_000, 500),
+            "recommended": Plan(10, 8_500_000, 425),
+            "recommended, plain": Plan(10, 8_500_000, 425),
+        },
+        n_episodes=100_000,
+        capital=Plan(10, 8_500_000, 425),
+    ),
+}
+
+
+def run(scale: Scale, seed: int, workshop: Workshop) -> Results:
+    """Train every preset at every threshold; the final policies meet the same fresh episodes."""
+    scope = SCOPES[scale]
+    key = jax.random.fold_in(jax.random.key(seed), 6)
+    results: dict[str, np.ndarray] = {
+        "thresholds": THRESHOLDS,
+        "presets": np.array(list(scope.plans)),
+        "optimum": np.array([exact.optimum(ENV, nu).mean for nu in THRESHOLDS.tolist()]),
+    }
+    for name, plan in scope.plans.items():
+        curves, thetas = train(name, ENV, THRESHOLDS, plan, seed, workshop)
+        found = evaluate(PRESETS[name].policy, ENV, thetas, key, scope.n_episodes)
+        results |= {f"{what}: {name}": values for what, values in curves.items()}
+        results |= {f"final {what}: {name}": values for what, values in found.items()}
+    if scope.capital is not None:
+        _, thetas = train("recommended", CAPITAL, CAPITAL_THRESHOLDS, scope.capital, seed, workshop)
+        policy = PRESETS["recommended"].policy
+        found = evaluate(policy, CAPITAL, thetas, key, scope.n_episodes)
+        results["capital thresholds"] = CAPITAL_THRESHOLDS
+        results |= {f"final {what}: capital": values for what, values in found.items()}
+    return results | _even_consumer(key, scope.n_episodes)
+
+
+def _even_consumer(key: Any, n_episodes: int) -> dict[str, np.ndarray]:
+    """Consume 1 / (T - t) of the wealth, all of the rest at risk: no proxy at all, and a loss."""
+    left = ENV.horizon - np.arange(ENV.horizon)
+    sums = rollout(ENV, _consume_evenly, key, n_episodes)
+    lpm = lower_partial_moment(np.asarray(sums.total, float), float(ENV.initial_wealth), 1)
+    answer = exact.evaluate_fixed(ENV, 1.0 / left, 1.0)
+    return {"even consumer": np.array([answer.mean, answer.risk, lpm])}
+
+
+def _consume_evenly(obs: Any, key: Any) -> Any:
+    return jnp.stack([jnp.ones_like(obs[0]), 1.0 / (ENV.horizon - obs[0])])
+
+
+EXPERIMENT = Experiment(run=run, judge=judge)

@@ -1,0 +1,50 @@
+"""Fig. 5: mean, risk and multiplier while the consumption problem is learnt."""
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from downside.experiments.base import Results
+from downside.experiments.consumption_claims import moving_average, window_of
+from downside.report.style import STYLE
+
+LOOKS = (("#0072B2", "-"), ("#D55E00", "--"), ("#009E73", "-."))  # of the thresholds, in order
+ROWS = {"mean": "mean return $J_R$", "risk": "risk $J_C$", "multiplier": "multiplier"}
+
+
+def learning(results: Results) -> Figure:
+    """A column for each preset: J_R, J_C and the multiplier against training episodes."""
+    presets = results["presets"].tolist()
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(3.5 * len(presets) + 0.4, 6.6), layout="constrained")
+        grid = np.reshape(figure.subplots(3, len(presets), sharex="col", sharey="row"), (3, -1))
+        for column, name in zip(grid.T, presets, strict=True):
+            column[0].set_title(name)
+            column[-1].set_xlabel("training episodes")
+            for axes, what in zip(column, ROWS, strict=True):
+                _curves(axes, results, name, what)
+        for axes, words in zip(grid[:, 0], ROWS.values(), strict=True):
+            axes.set_ylabel(words)
+        top = float(np.max([results[f"risk: {name}"].mean(axis=1)[:2].max() for name in presets]))
+        grid[1, 0].set_ylim(0.0, max(0.2, 1.5 * top))
+        handles, labels = grid[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+        return figure
+
+
+def _curves(axes: Axes, results: Results, name: str, what: str) -> None:
+    """Moving averages: the mean over seeds and the middle 80%; the optimum and the bound."""
+    episodes, curves = results[f"episodes: {name}"], results[f"{what}: {name}"]
+    averages = moving_average(curves, window_of(curves.shape[-1]))
+    levels = {"mean": results["optimum"], "risk": results["thresholds"]}
+    for i, (nu, average) in enumerate(zip(results["thresholds"], averages, strict=True)):
+        colour, dash = LOOKS[i]
+        bound = f"nu = {nu:g}" if np.isfinite(nu) else "no bound"
+        low, high = np.quantile(average, [0.1, 0.9], axis=0)
+        axes.fill_between(episodes, low, high, color=colour, alpha=0.18, lw=0)
+        axes.plot(episodes, average.mean(axis=0), color=colour, ls=dash, lw=1.3, label=bound)
+        if what in levels and np.isfinite(levels[what][i]):
+            words = {"mean": f"optimum, {bound}", "risk": bound}[what]
+            axes.axhline(levels[what][i], color=colour, lw=0.8, ls=":", label=words)
+    axes.spines[["top", "right"]].set_visible(False)
