@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, final
 
@@ -17,9 +18,11 @@ from downside.signals import Constraint, Fixed, Target
 from downside.training import run
 from downside.training.describing import describe
 from downside.training.failures import explain
+from downside.training.hosting import Hosting, advance_on, without_episodes
 from downside.training.interrupts import Interrupts
 from downside.training.keeping import Keeper, Saved, stacked
 from downside.training.progress import TrainingBar
+from downside.training.recorded import start_recorded
 
 Precision = Literal["float32", "float64"]
 
@@ -40,6 +43,7 @@ class Agent:
         precision: Precision = "float32",
         folder: str | Path | None = None,
         keep: int = 3,
+        host: Hosting | None = None,
     ) -> None:
         self.env, self.policy = settings[0].env, settings[0].policy
         self.constraints, self.n_seeds, self.seed = list(constraints), n_seeds, seed
@@ -48,8 +52,11 @@ class Agent:
         with self._in_precision():
             self._settings = run.stack([one for one in settings for _ in range(n_seeds)])
             self._keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(seed), i))(seeds)
-            learners = run.start_all(self._settings, self._keys)
+            start = run.start_all if host is None else start_recorded
+            learners = start(self._settings, self._keys)
         self._state = Saved(learners, reports=[], periods=0, complete=True, seconds=0.0)
+        self._hosting = host
+        self._host = None if host is None else host.open(settings[0], len(settings), n_seeds, seed)
         self._asked = 0  # periods; a program that is run again asks for the same ones once more
         self._keeper = None
         if folder is not None:
@@ -64,9 +71,13 @@ class Agent:
                     "devices": len(jax.devices()),
                 }
             )
+            if host is not None:
+                identity["environment"] = describe(host.named)
             self._keeper = Keeper(folder, identity, keep=keep)
             with self._in_precision():
-                self._state = self._keeper.find(learners) or self._state
+                found = self._keeper.find(learners)
+                if found is not None:
+                    self._go_on_from(found)
 
     @property
     def steps(self) -> int:
@@ -98,6 +109,7 @@ class Agent:
         makes the rest.
         """
         check_count("total_timesteps", total_timesteps, least=1)
+        _check_callback(callback)
         begin, period = self._asked, self._settings.period
         end = begin + -(-total_timesteps // period)
         if self._state.periods >= end:
@@ -107,6 +119,8 @@ class Agent:
         bar = TrainingBar((end - begin) * period, done, self._thresholds, shown=progress_bar)
         kept = self._keeper or nullcontext()
         stopped = False
+        if self._host is not None and not self._host.is_clean:
+            self._go_on_from(self._state)
         with kept, bar, Interrupts() as interrupts, self._in_precision():
             if self._keeper is not None:
                 self._keeper.check(self.steps)
@@ -120,6 +134,7 @@ class Agent:
                 at=self._state.periods,
                 fresh=self._state.complete,
                 one_by_one=callback is not None,
+                advance=run.advance if self._host is None else advance_on(self._host),
             ):
                 self._take(chunk)
                 bar.advance((chunk.period - begin) * period, chunk.report, chunk.seconds)
@@ -185,7 +200,17 @@ class Agent:
         if chunk.complete:
             reports = _thinned([*reports, chunk.report])
         seconds = self._state.seconds + chunk.seconds
-        self._state = Saved(chunk.learners, reports, chunk.period, chunk.complete, seconds)
+        streams = None if self._host is None else self._host.state()
+        self._state = Saved(
+            chunk.learners, reports, chunk.period, chunk.complete, seconds, streams
+        )
+
+    def _go_on_from(self, saved: Saved) -> None:
+        """Stand where a checkpoint stands, streams of Python environments included."""
+        self._state = saved
+        if self._host is not None:
+            lost = self._host.put_back(saved.streams or {})
+            self._state = replace(saved, learners=without_episodes(saved.learners, lost))
 
     def _save(self, end: int, report: run.Report | None = None) -> None:
         assert self._keeper is not None
@@ -247,6 +272,20 @@ def _is_infeasible(records: run.Report, mine: slice, j: int, threshold: float) -
     lost = growing & grown & seen & outweighs
     known = risks[~np.isnan(risks)]
     return int(np.count_nonzero(lost)), float(known.min()) if known.size else float("nan")
+
+
+def _check_callback(callback: Any) -> None:
+    """Refuse what was written for Stable-Baselines3, with its replacement."""
+    if hasattr(callback, "on_step") or hasattr(callback, "init_callback"):
+        raise ValueError(
+            f"{type(callback).__name__} is a callback for Stable-Baselines3; here a callback is a "
+            "function of the record of each policy update that returns False to stop, such as "
+            "callback=lambda record: not record.returns.mean() > 400"
+        )
+    if callback is not None and not callable(callback):
+        raise ValueError(
+            f"callback is {callback!r}; give a function of the record of each policy update"
+        )
 
 
 def _says_stop(answer: Any) -> bool:

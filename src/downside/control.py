@@ -10,26 +10,33 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import jax
 import numpy as np
 from gymnasium import spaces
 
 from downside.agent import Agent, Precision
 from downside.agents.actor_critic import ActorCritic
+from downside.bases import Basis
 from downside.bases.spaces import basis_for
 from downside.checks import check_choice, check_count
+from downside.defaults import HIDDEN, Clock, PolicyName, default_policy, hosting_for
 from downside.environments.base import Environment
 from downside.policies import Gibbs
 from downside.policies.base import Policy
 from downside.signals import Constraint, Reward
 from downside.training.batches import Batches
+from downside.training.recorded import Hosted
 
 Way = Literal["batches", "online"]
+
+HOST: dict[str, Any] = {"period": 2000, "trace_decay": 0.97, "kl": 0.05}
+"""Default settings on Python environments, beside those of `Batches`."""
 
 TABULAR = {"trace_decay": 0.9, "kl": 0.02}
 """Where states are numbered, values are exact and traces may be short: less noise, finer steps."""
 
 
-def NAC(env: Environment[Any], **options: Any) -> Agent:  # noqa: N802
+def NAC(env: Any, **options: Any) -> Agent:  # noqa: N802
     """Natural actor-critic: the most reward, whatever the risk.
 
     >>> from downside.environments import Bandit
@@ -40,7 +47,7 @@ def NAC(env: Environment[Any], **options: Any) -> Agent:  # noqa: N802
     return build(env, (), direction="natural", **options)
 
 
-def NRCPO(env: Environment[Any], **options: Any) -> Agent:  # noqa: N802
+def NRCPO(env: Any, **options: Any) -> Agent:  # noqa: N802
     """Natural reward-constrained policy optimisation: the most reward with risk <= threshold.
 
     ``target`` (a number, a target or a function of the transition), ``threshold`` (one, or several
@@ -56,7 +63,7 @@ def NRCPO(env: Environment[Any], **options: Any) -> Agent:  # noqa: N802
     return build(env, _settle_constraints(options), direction="natural", **options)
 
 
-def RCPO(env: Environment[Any], **options: Any) -> Agent:  # noqa: N802
+def RCPO(env: Any, **options: Any) -> Agent:  # noqa: N802
     """Reward-constrained policy optimisation, along the plain gradient; options as for `NRCPO`.
 
     ``penalised=True`` (online only) learns one critic on reward - multiplier . constraints.
@@ -65,49 +72,105 @@ def RCPO(env: Environment[Any], **options: Any) -> Agent:  # noqa: N802
 
 
 def build(
-    env: Environment[Any],
+    env: Any,
     constraints: Sequence[tuple[Constraint, ...]],
     *,
-    policy: Policy | None = None,
+    policy: Policy | PolicyName | None = None,
+    basis: Basis | None = None,
     way: Way = "batches",
     precision: Precision = "float32",
     seed: int = 0,
     n_seeds: int = 1,
+    num_envs: int = 1,
+    discount: float | None = None,
+    horizon: int | None = None,
+    env_options: dict[str, Any] | None = None,
     folder: str | Path | None = None,
     keep: int = 3,
     **settings: Any,
 ) -> Agent:
     """An agent that learns in batches, or online as the paper does.
 
-    ``constraints`` is a tuple of constraints for each learner of the batch. ``policy`` is a Gibbs
-    policy on default features of the observations by default; on numbered states the default
-    settings are then those of `TABULAR`. ``precision`` is that of all numbers
-    of the run. In ``folder`` the run is saved while it learns, the last ``keep`` checkpoints of it;
-    an agent that is made again with the same settings goes on from there. What is left are fields
-    of `Batches` or, online, of `ActorCritic`.
+    ``env`` is one of our environments, or a Gymnasium id (with ``env_options``), a function that
+    makes an environment, or an instance. ``constraints`` is a tuple of constraints for each learner
+    of the batch. ``policy`` is one of ours, "linear" or "mlp"; by default, and on which ``basis`` of
+    the observations, the spaces say; on numbered states the default settings are then those of
+    `TABULAR`. ``num_envs`` copies of a Python environment make one batch together.
+
+    In a Gymnasium environment the return is not discounted by default and its time limit belongs to
+    the problem; with a ``discount`` below 1 the limit only cuts the experience short, unless
+    ``horizon`` is given. ``precision`` is that of all numbers of the run. In ``folder`` the run is
+    saved while it learns, the last ``keep`` checkpoints of it; an agent that is made again with the
+    same settings goes on from there. What is left are fields of `Batches` or, online, of
+    `ActorCritic`.
     """
     check_choice("way", way, get_args(Way))
     check_choice("precision", precision, get_args(Precision))
     check_count("seed", seed, least=0)
     check_count("n_seeds", n_seeds, least=1)
+    check_count("num_envs", num_envs, least=1)
     check_count("keep", keep, least=1)
     kind = Batches if way == "batches" else ActorCritic
     _check_names(kind, settings)
-    chosen = policy or _default_policy(env)
-    if kind is Batches and policy is None and isinstance(env.observation_space, spaces.Discrete):
+    hosting, problem = None, env
+    observations = getattr(env, "observation_space", None)
+    if isinstance(env, Environment):
+        _check_ours(discount=discount, horizon=horizon, env_options=env_options, num_envs=num_envs)
+        chosen = policy if isinstance(policy, Policy) else _policy_of_ours(env, policy, basis)
+    else:
+        hosting, sample = hosting_for(env, env_options, discount, horizon)
+        host, observations = hosting.first, hosting.first.observation_space
+        if isinstance(policy, Policy):
+            chosen = policy
+        else:
+            chosen = default_policy(host, sample, basis, _named(policy))
+        example = jax.tree.map(lambda x: np.zeros_like(x[0]), sample)
+        problem = Hosted(host.discount, example, host.horizon, num_envs)
+        if host.horizon is not None and kind is Batches:
+            settings = {"value_features": Clock(host.horizon), **settings}
+        settings = {**_on_host(kind, num_envs, settings), **settings}
+    if kind is Batches and policy is None and isinstance(observations, spaces.Discrete):
         settings = {**TABULAR, **settings}
     bounds = constraints or ((),)
     learners = [
         kind(
-            env=env,
+            env=problem,
             policy=chosen,
-            signals=(Reward(env.discount), *(c.signal(env.discount, env.horizon) for c in each)),
+            signals=(
+                Reward(problem.discount),
+                *(c.signal(problem.discount, problem.horizon) for c in each),
+            ),
             thresholds=tuple(float(c.threshold) for c in each),
             **settings,
         )
         for each in bounds
     ]
-    return Agent(learners, bounds, n_seeds, seed, precision, folder, keep)
+    return Agent(learners, bounds, n_seeds, seed, precision, folder, keep, hosting)
+
+
+def _on_host(kind: type[Any], num_envs: int, settings: dict[str, Any]) -> dict[str, Any]:
+    """Default settings on Python environments."""
+    if kind is ActorCritic and num_envs > 1:
+        raise ValueError(
+            f"num_envs is {num_envs}, and online learning follows one stream; leave way= out to "
+            "learn in batches, or give n_seeds= for more agents"
+        )
+    period = settings.get("period", HOST["period"] if kind is Batches else 200)
+    if period % num_envs:
+        raise ValueError(
+            f"the period of {period} steps cannot be split over num_envs={num_envs}; "
+            f"give period={-(-period // num_envs) * num_envs}"
+        )
+    return HOST if kind is Batches else {}
+
+
+def _check_ours(**options: Any) -> None:
+    for name, value in options.items():
+        if value not in (None, 1):
+            raise ValueError(
+                f"{name} is {value!r}, which is for Gymnasium environments; ours have their own "
+                "discount and horizon, such as ds.Portfolio(discount=0.99)"
+            )
 
 
 def _settle_constraints(options: dict[str, Any]) -> list[tuple[Constraint, ...]]:
@@ -129,13 +192,24 @@ def _settle_constraints(options: dict[str, Any]) -> list[tuple[Constraint, ...]]
     return [(Constraint(target, value, order),) for value in values]
 
 
-def _default_policy(env: Environment[Any]) -> Policy:
+def _policy_of_ours(env: Environment[Any], name: Any, basis: Basis | None) -> Policy:
     actions = env.action_space
     if not isinstance(actions, spaces.Discrete):
         raise ValueError(
             f"the actions are {actions}; give policy=, such as ds.Gaussian(...) or ds.Beta(...)"
         )
-    return Gibbs(basis_for(env.observation_space), int(actions.n))
+    hidden = HIDDEN if _named(name) == "mlp" else ()
+    return Gibbs(basis or basis_for(env.observation_space), int(actions.n), hidden=hidden)
+
+
+def _named(policy: Any) -> PolicyName:
+    if policy is None:
+        return "linear"
+    if policy not in get_args(PolicyName):
+        raise ValueError(
+            f"policy is {policy!r}; give 'linear', 'mlp', or a policy such as ds.Gibbs(basis, 4)"
+        )
+    return policy
 
 
 def _check_names(kind: type[Any], settings: dict[str, Any]) -> None:

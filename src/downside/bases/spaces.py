@@ -15,12 +15,18 @@ from downside.bases.scaling import RunningMoments
 from downside.records import record, static
 
 
-def basis_for(space: Space[Any], sample: Any = None, max_features: int = 256) -> "FromSpace":
+CLIP = 10.0
+"""Standard deviations from the mean at which inputs are clipped, where that is asked for."""
+
+
+def basis_for(
+    space: Space[Any], sample: Any = None, max_features: int = 256, *, clipped: bool = False
+) -> "FromSpace":
     """One-hot for a Discrete space, Fourier for a bounded Box of few inputs, else polynomials.
 
     Any other space is laid out as one vector first. ``sample`` are observations that were seen,
     stacked: they bring the inputs of a polynomial to unit size. The polynomial has degree 2 where
-    that makes at most ``max_features``, else 1.
+    that makes at most ``max_features``, else 1. ``clipped`` keeps its inputs within `CLIP` units.
 
     >>> basis_for(spaces.Discrete(5)).n_features, basis_for(spaces.Box(0.0, 1.0, (2,))).n_features
     (5, 16)
@@ -36,7 +42,8 @@ def basis_for(space: Space[Any], sample: Any = None, max_features: int = 256) ->
             if (order + 1) ** low.size <= max_features and _fills(sample, low, high):
                 return FromSpace(layout, Fourier(low, high, order=order))
     order = 2 if (layout.size + 1) * (layout.size + 2) // 2 <= max_features else 1
-    basis: Basis = Polynomial(layout.size, order=order)
+    limit = CLIP if clipped and sample is not None else np.inf
+    basis: Basis = Polynomial(layout.size, order, -limit, limit)
     if sample is not None:
         basis = Scaled(basis, inputs=_moments(layout.vector(sample)).scaling())
     return FromSpace(layout, basis)

@@ -26,13 +26,17 @@ SAVE_SECONDS = 10.0
 
 @record
 class Saved:
-    """All learners after so many periods, the records so far, and whether the last is complete."""
+    """All learners after so many periods, the records so far, and whether the last is complete.
+
+    ``streams`` is where the streams of Python environments stand, by names.
+    """
 
     learners: Any
     reports: list[Report]
     periods: int
     complete: bool
     seconds: float
+    streams: Any = None
 
 
 @final
@@ -65,6 +69,7 @@ class Keeper(AbstractContextManager["Keeper"]):
             periods=int(found.facts["periods"]),
             complete=bool(found.facts["complete"]),
             seconds=float(found.facts["seconds"]),
+            streams=streams_of(found.arrays),
         )
 
     def __enter__(self) -> "Keeper":
@@ -97,6 +102,7 @@ class Keeper(AbstractContextManager["Keeper"]):
         assert self._open is not None, "save() works within `with keeper:`"
         records = stacked(saved.reports)
         arrays = {**named(saved.learners, "learners"), **named(records, "records")}
+        arrays |= {f"streams/{name}": array for name, array in (saved.streams or {}).items()}
         facts = self._facts = {
             **self._facts,
             **facts,
@@ -145,6 +151,12 @@ def restored(like: Any, arrays: dict[str, np.ndarray], prefix: str, *, shaped: b
         return jax.random.wrap_key_data(jnp.asarray(found)) if _is_key(leaf) else jnp.asarray(found)
 
     return jax.tree_util.tree_map_with_path(take, like)
+
+
+def streams_of(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Where the streams stand, out of a checkpoint."""
+    prefix = "streams/"
+    return {name[len(prefix) :]: x for name, x in arrays.items() if name.startswith(prefix)}
 
 
 def versions() -> dict[str, str]:

@@ -1,0 +1,117 @@
+"""What drives learners on Python environments: act for a period, learn from it, go on."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, final
+
+import jax.numpy as jnp
+import numpy as np
+
+from downside.agents.actor_critic import ActorCritic
+from downside.environments.python import HostEnvironment
+from downside.training.recorded import learn_recorded
+from downside.training.run import Report, Settings
+from downside.training.streams import Host, Stream
+
+@final
+class Hosting:
+    """Where copies of a Python environment come from, and what it is called.
+
+    ``make`` is None where there is an instance only, ``first``.
+    """
+
+    def __init__(
+        self,
+        first: HostEnvironment,
+        make: Callable[[], HostEnvironment] | None,
+        named: dict[str, Any],
+        *,
+        means: bool,
+    ) -> None:
+        self.first, self.make, self.named, self.means = first, make, named, means
+
+    def copies(self, n: int) -> list[HostEnvironment]:
+        """The first one and n - 1 more."""
+        if n > 1 and self.make is None:
+            raise ValueError(
+                f"{n} copies of the environment are needed, and an instance is one; give its id, "
+                "or a function that makes it, such as lambda: MyEnv()"
+            )
+        return [self.first, *(self.make() for _ in range(n - 1) if self.make)]
+
+    def open(self, settings: Settings, n_bounds: int, n_seeds: int, seed: int) -> Host:
+        """Streams for every bound and seed; every bound meets the same noise."""
+        n_streams, online = settings.env.n_streams, isinstance(settings, ActorCritic)
+        copies = iter(self.copies(n_bounds * n_seeds * n_streams))
+        streams = [
+            [
+                Stream(next(copies), (seed, i, j), online=online, means=self.means)
+                for j in range(n_streams)
+            ]
+            for _ in range(n_bounds)
+            for i in range(n_seeds)
+        ]
+        return Host(streams, settings.policy, settings.period)
+
+
+PATIENCE = 20_000
+"""Steps after which an episode should have ended, where sums have no other end."""
+
+
+def advance_on(host: Host) -> Any:
+    """A function that makes periods ``first`` to ``last`` of every learner, as `run.advance`."""
+
+    def advance(
+        settings: Settings, learners: Any, keys: Any, first: int, last: int, *, fresh: bool = True
+    ) -> tuple[Any, Report]:
+        report = None
+        for period in range(first, last):
+            recorded = host.record(np.asarray(learners.theta), period)
+            _check_ends(settings, recorded, np.asarray(learners.episodes), period)
+            learners, report = learn_recorded(
+                settings, learners, recorded, fresh=fresh and period == first
+            )
+            host.is_clean = True
+        assert report is not None, "at least one period is asked for"
+        return learners, report
+
+    return advance
+
+
+def without_episodes(learners: Any, lost: list[tuple[int, int]]) -> Any:
+    """Learners whose episodes in these streams begin anew."""
+    episode = learners.episode
+    for i, j in lost:
+        episode = replace(
+            episode,
+            weights=episode.weights.at[i, j].set(1.0),
+            sums=episode.sums.at[i, j].set(0.0),
+            total=episode.total.at[i, j].set(0.0),
+            time=episode.time.at[i, j].set(jnp.asarray(0, episode.time.dtype)),
+        )
+    return replace(learners, episode=episode)
+
+
+def _check_ends(settings: Settings, recorded: Any, episodes: np.ndarray, period: int) -> None:
+    """Refuse sums without an end, and bounds on episodes that never end."""
+    env = settings.env
+    if env.horizon is not None:
+        return
+    cut = recorded.truncated & ~recorded.terminated
+    if float(np.min(np.asarray(env.discount))) == 1.0 and cut.any():
+        raise ValueError(
+            f"episodes are cut short after {int(recorded.time[cut].max()) + 1} steps and the "
+            "discount is 1, so the sum of what follows has no end; give horizon= if the limit "
+            "belongs to the problem, else a discount below 1"
+        )
+    steps = (period + 1) * settings.period
+    ended = (recorded.terminated | recorded.truncated).any()
+    if steps >= PATIENCE and episodes.max(initial=0) == 0 and not ended:
+        needs_ends = settings.n_constraints > 0
+        if needs_ends or float(np.min(np.asarray(env.discount))) == 1.0:
+            why = "the risk of whole episodes is bounded" if needs_ends else "the discount is 1"
+            raise ValueError(
+                f"no episode has ended in {steps} steps, and {why}; end episodes with a limit, "
+                "such as gymnasium.wrappers.TimeLimit(env, 1000), and give discount=0.99 if the "
+                "limit is not part of the problem"
+            )
