@@ -85,7 +85,8 @@ def learn_recorded(
 
 def learn_batches(agent: Batches, before: Any, recorded: Recorded) -> Any:
     """A batch from the streams, one after the other; nothing is summed across them."""
-    transitions = _transitions(agent, recorded)
+    one = partial(_transition, agent)
+    transitions = jax.vmap(jax.vmap(one))(recorded)
     first = replace(before, episode=jax.tree.map(lambda x: x[0], before.episode))
 
     def expect(weights: Any, transition: Any) -> tuple[Any, Any]:
@@ -127,7 +128,8 @@ def learn_online(agent: ActorCritic, before: Any, recorded: Recorded) -> Any:
     """Step by step, as Algorithm 1 does; there is one stream."""
     mine = jax.tree.map(lambda x: x[0], recorded)
     episode = jax.tree.map(lambda x: x[0], before.episode)
-    transitions = _transitions(agent, mine)
+    steps = replace(mine, last=None)
+    transitions = jax.vmap(partial(_transition, agent))(steps)
     features = partial(agent.features, before.theta)
     x = jax.vmap(features)(mine.obs, mine.action, mine.time)
     next_x = jax.vmap(features)(mine.next_obs, mine.next_action, mine.time + 1)
@@ -146,7 +148,8 @@ def learn_online(agent: ActorCritic, before: Any, recorded: Recorded) -> Any:
     return replace(found, episode=jax.tree.map(lambda x: x[None], found.episode))
 
 
-def _transitions(agent: Settings, recorded: Recorded) -> Transition[Any]:
+def _transition(agent: Settings, recorded: Recorded) -> Transition[Any]:
+    """One step."""
     return Transition(
         obs=recorded.obs,
         action=recorded.done,
@@ -154,7 +157,7 @@ def _transitions(agent: Settings, recorded: Recorded) -> Transition[Any]:
         mean_reward=recorded.mean_reward,
         next_obs=recorded.next_obs,
         next_state=None,
-        discount=jnp.where(recorded.terminated, 0.0, agent.env.discount),
+        discount=jnp.where(recorded.terminated, 0.0, jnp.asarray(agent.env.discount) * 1.0),
         terminated=recorded.terminated,
         truncated=recorded.truncated,
         time=recorded.time,
