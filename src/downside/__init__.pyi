@@ -31,6 +31,7 @@ from .environments import WithReturn as WithReturn
 from .environments import rollout as rollout
 from .estimation import estimate_risk as estimate_risk
 from .evaluation import evaluate_risk as evaluate_risk
+from .export import load_policy as load_policy
 from .moments import conditional_value_at_risk as conditional_value_at_risk
 from .moments import kappa_ratio as kappa_ratio
 from .moments import lower_partial_moment as lower_partial_moment
@@ -46,6 +47,7 @@ from .policies import Gaussian as Gaussian
 from .policies import Gibbs as Gibbs
 from .policies import Product as Product
 from .policies import SquashedGaussian as SquashedGaussian
+from .saving import load as load
 from .signals import Centralised as Centralised
 from .signals import Constraint as Constraint
 from .signals import Fixed as Fixed

@@ -13,8 +13,11 @@ from jax.tree_util import Partial
 
 from downside.checks import check_count
 from downside.evaluation import RiskNumbers, evaluate_risk
+from downside.export import NumpyPolicy, act
+from downside.host_evaluation import evaluate_on_host
+from downside.policies.actions import ActionMap
 from downside.policies.base import Policy
-from downside.signals import Constraint, Fixed, Target
+from downside.signals import Constraint, Fixed, Target, as_target
 from downside.training import run
 from downside.training.describing import describe
 from downside.training.failures import explain
@@ -23,6 +26,7 @@ from downside.training.interrupts import Interrupts
 from downside.training.keeping import Keeper, Saved, stacked
 from downside.training.progress import TrainingBar
 from downside.training.recorded import start_recorded
+from downside.training.streams import in_space
 
 Precision = Literal["float32", "float64"]
 
@@ -44,6 +48,7 @@ class Agent:
         folder: str | Path | None = None,
         keep: int = 3,
         host: Hosting | None = None,
+        recipe: dict[str, Any] | None = None,
     ) -> None:
         self.env, self.policy = settings[0].env, settings[0].policy
         self.constraints, self.n_seeds, self.seed = list(constraints), n_seeds, seed
@@ -59,21 +64,23 @@ class Agent:
         self._host = None if host is None else host.open(settings[0], len(settings), n_seeds, seed)
         self._asked = 0  # periods; a program that is run again asks for the same ones once more
         self._keeper = None
+        self._rng = np.random.default_rng((seed, 1))  # of predict
+        self._recipe = recipe
+        self._identity = describe(
+            {
+                "settings": settings[0],
+                "constraints": list(constraints),
+                "seed": seed,
+                "n_seeds": n_seeds,
+                "precision": precision,
+                "platform": jax.default_backend(),
+                "devices": len(jax.devices()),
+            }
+        )
+        if host is not None:
+            self._identity["environment"] = describe(host.named)
         if folder is not None:
-            identity = describe(
-                {
-                    "settings": settings[0],
-                    "constraints": list(constraints),
-                    "seed": seed,
-                    "n_seeds": n_seeds,
-                    "precision": precision,
-                    "platform": jax.default_backend(),
-                    "devices": len(jax.devices()),
-                }
-            )
-            if host is not None:
-                identity["environment"] = describe(host.named)
-            self._keeper = Keeper(folder, identity, keep=keep)
+            self._keeper = Keeper(folder, self._identity, keep=keep)
             with self._in_precision():
                 found = self._keeper.find(learners)
                 if found is not None:
@@ -152,19 +159,97 @@ class Agent:
         self._asked = self._state.periods if stopped else end
         return self
 
-    def evaluate(self, n_eval_episodes: int = 10_000, seed: int = 1) -> list[RiskNumbers]:
-        """Fresh episodes of every learner's sampled policy, all with the same noise."""
+    def predict(
+        self,
+        obs: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+    ) -> tuple[Any, Any]:
+        """An action for one observation or a batch, of the first seed's policy; and the state.
+
+        The bound holds for the sampled policy, which is the default here; ``deterministic`` takes
+        the most likely action. There is no state: what came is given back.
+        """
+        space = self.action_space
+        mapped = ActionMap.of(space)
+        action = act(self.policy, self.theta[0], mapped, obs, deterministic, self._rng)
+        return in_space(space, action), state
+
+    @property
+    def observation_space(self) -> Any:
+        """That of the environment."""
+        return (self.env if self._hosting is None else self._hosting.first).observation_space
+
+    @property
+    def action_space(self) -> Any:
+        """That of the environment."""
+        return (self.env if self._hosting is None else self._hosting.first).action_space
+
+    def to_numpy(self, learner: int = 0) -> NumpyPolicy:
+        """The policy of one learner, to be saved as one file and used where JAX is not."""
+        theta = np.asarray(self.theta[learner], float)
+        return NumpyPolicy(self.policy, theta, ActionMap.of(self.action_space))
+
+    def save(self, path: str | Path) -> None:
+        """Write all that is needed to act and to go on learning into a folder; see `load`."""
+        with Keeper(path, self._identity, keep=1) as keeper:
+            keeper.save(self.steps, self._state, self._facts(self._asked, None))
+
+    def evaluate(self, n_eval_episodes: int | None = None, seed: int = 1) -> list[RiskNumbers]:
+        """Fresh episodes of every learner's sampled policy, all with the same noise.
+
+        They are 10,000 by default, and 100 in a Python environment.
+        """
+        judges = [self._judged_by(i // self.n_seeds) for i in range(len(self.theta))]
         with self._in_precision():
+            if self._hosting is not None:
+                episodes = n_eval_episodes or 100
+                return [
+                    evaluate_on_host(self._hosting, self.policy, theta, *judge, episodes, seed)
+                    for theta, judge in zip(self.theta, judges, strict=True)
+                ]
             return [
                 evaluate_risk(
                     self.env,
                     Partial(_act, self.policy, jnp.asarray(theta)),
-                    *self._judged_by(i // self.n_seeds),
+                    *judge,
                     key=jax.random.fold_in(jax.random.key(seed), self.seed),
-                    n_episodes=n_eval_episodes,
+                    n_episodes=n_eval_episodes or 10_000,
                 )
-                for i, theta in enumerate(self.theta)
+                for theta, judge in zip(self.theta, judges, strict=True)
             ]
+
+    def suggest_threshold(
+        self, target: Any = None, order: float = 1, n_eval_episodes: int | None = None
+    ) -> float:
+        """Half the risk of the first learner's policy about a target: a threshold that binds.
+
+        Meant for a risk-neutral agent, such as `NAC` or a threshold of inf, after it has learnt.
+        The target is that of the agent's own constraint if none is given.
+        """
+        goal = self._judged_by(0) if target is None else (as_target(target), order)
+        if target is None and not self.constraints[0]:
+            raise ValueError(
+                "a threshold on which risk? give the target, such as "
+                "agent.suggest_threshold(target=100.0)"
+            )
+        with self._in_precision():
+            if self._hosting is not None:
+                found = evaluate_on_host(
+                    self._hosting, self.policy, self.theta[0], *goal, n_eval_episodes or 100, 1
+                )
+            else:
+                found = evaluate_risk(
+                    self.env,
+                    Partial(_act, self.policy, jnp.asarray(self.theta[0])),
+                    *goal,
+                    key=jax.random.key(1),
+                    n_episodes=n_eval_episodes or 10_000,
+                )
+        if not found.proxy.value > 0:
+            raise ValueError("the policy has no risk about this target; there is nothing to bound")
+        return 0.5 * found.proxy.value
 
     def summary(self) -> str:
         """A line for every threshold: mean, risk, multiplier, and what went wrong."""
@@ -214,16 +299,28 @@ class Agent:
 
     def _save(self, end: int, report: run.Report | None = None) -> None:
         assert self._keeper is not None
+        self._keeper.save(self.steps, self._state, self._facts(end, report))
+
+    def _facts(self, end: int, report: run.Report | None) -> dict[str, Any]:
         n = len(self.constraints)
         thresholds = self._thresholds[:: self.n_seeds].tolist()
-        facts = {"goal": end * self._settings.period, "thresholds": thresholds}
+        facts: dict[str, Any] = {"goal": end * self._settings.period, "thresholds": thresholds}
         facts["learners"] = n * self.n_seeds
+        if self._recipe is not None:
+            facts["recipe"] = self._recipe
         if report is not None:
             facts |= {"mean": _average(report.returns), "failed": int((report.failed > 0).sum())}
             for name in ("risks", "multipliers"):
                 values = getattr(report, name).reshape(n, self.n_seeds, -1)
                 facts[name] = [[_average(row) for row in each.T] for each in values]
-        self._keeper.save(self.steps, self._state, facts)
+        return facts
+
+    def restore(self, saved: Callable[[Any], Saved]) -> "Agent":
+        """Go on from what was saved; ``saved`` reads it, given learners of the right shape."""
+        with self._in_precision():
+            self._go_on_from(saved(self._state.learners))
+        self._asked = self._state.periods
+        return self
 
     def _in_precision(self) -> Any:
         return jax.enable_x64(self.precision == "float64")

@@ -5,12 +5,11 @@ several thresholds and seeds are trained as one batch.
 """
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import jax
 import numpy as np
 from gymnasium import spaces
 
@@ -19,13 +18,21 @@ from downside.agents.actor_critic import ActorCritic
 from downside.bases import Basis
 from downside.bases.spaces import basis_for
 from downside.checks import check_choice, check_count
-from downside.defaults import HIDDEN, Clock, PolicyName, default_policy, hosting_for
+from downside.defaults import (
+    HIDDEN,
+    Clock,
+    PolicyName,
+    default_policy,
+    hosting_for,
+    problem_of,
+)
 from downside.environments.base import Environment
 from downside.policies import Gibbs
 from downside.policies.base import Policy
 from downside.signals import Constraint, Reward
 from downside.training.batches import Batches
-from downside.training.recorded import Hosted
+from downside.recipes import write_recipe
+from downside.training.hosting import Hosting
 
 Way = Literal["batches", "online"]
 
@@ -36,7 +43,7 @@ TABULAR = {"trace_decay": 0.9, "kl": 0.02}
 """Where states are numbered, values are exact and traces may be short: less noise, finer steps."""
 
 
-def NAC(env: Any, **options: Any) -> Agent:  # noqa: N802
+def NAC(env: Any, *args: Any, **options: Any) -> Agent:  # noqa: N802
     """Natural actor-critic: the most reward, whatever the risk.
 
     >>> from downside.environments import Bandit
@@ -44,10 +51,11 @@ def NAC(env: Any, **options: Any) -> Agent:  # noqa: N802
     >>> agent.theta.shape
     (2, 3)
     """
+    _check_first(env, args)
     return build(env, (), direction="natural", **options)
 
 
-def NRCPO(env: Any, **options: Any) -> Agent:  # noqa: N802
+def NRCPO(env: Any, *args: Any, **options: Any) -> Agent:  # noqa: N802
     """Natural reward-constrained policy optimisation: the most reward with risk <= threshold.
 
     ``target`` (a number, a target or a function of the transition), ``threshold`` (one, or several
@@ -60,14 +68,16 @@ def NRCPO(env: Any, **options: Any) -> Agent:  # noqa: N802
     >>> agent.learn(4000, progress_bar=False).steps
     4000
     """
+    _check_first(env, args)
     return build(env, _settle_constraints(options), direction="natural", **options)
 
 
-def RCPO(env: Any, **options: Any) -> Agent:  # noqa: N802
+def RCPO(env: Any, *args: Any, **options: Any) -> Agent:  # noqa: N802
     """Reward-constrained policy optimisation, along the plain gradient; options as for `NRCPO`.
 
     ``penalised=True`` (online only) learns one critic on reward - multiplier . constraints.
     """
+    _check_first(env, args)
     return build(env, _settle_constraints(options), direction="plain", **options)
 
 
@@ -112,40 +122,86 @@ def build(
     check_count("keep", keep, least=1)
     kind = Batches if way == "batches" else ActorCritic
     _check_names(kind, settings)
-    hosting, problem = None, env
-    observations = getattr(env, "observation_space", None)
     if isinstance(env, Environment):
         _check_ours(discount=discount, horizon=horizon, env_options=env_options, num_envs=num_envs)
+        hosting, observations = None, env.observation_space
         chosen = policy if isinstance(policy, Policy) else _policy_of_ours(env, policy, basis)
     else:
-        hosting, sample = hosting_for(env, env_options, discount, horizon)
+        hosting = hosting_for(env, env_options, discount, horizon)
         host, observations = hosting.first, hosting.first.observation_space
         if isinstance(policy, Policy):
             chosen = policy
         else:
-            chosen = default_policy(host, sample, basis, _named(policy))
-        example = jax.tree.map(lambda x: np.zeros_like(x[0]), sample)
-        problem = Hosted(host.discount, example, host.horizon, num_envs)
+            chosen = default_policy(host, basis, _named(policy))
         if host.horizon is not None and kind is Batches:
             settings = {"value_features": Clock(host.horizon), **settings}
         settings = {**_on_host(kind, num_envs, settings), **settings}
     if kind is Batches and policy is None and isinstance(observations, spaces.Discrete):
         settings = {**TABULAR, **settings}
-    bounds = constraints or ((),)
+    made = Made(way, chosen, list(constraints or ((),)), settings, precision, seed, n_seeds, num_envs)
+    return assemble(env, hosting, made, folder, keep)
+
+
+@dataclass(frozen=True)
+class Made:
+    """All that makes an agent but its environment, with every default settled."""
+
+    way: Way
+    policy: Policy
+    bounds: Sequence[tuple[Constraint, ...]]
+    settings: dict[str, Any]
+    precision: Precision
+    seed: int
+    n_seeds: int
+    num_envs: int
+
+
+def assemble(
+    env: Any,
+    hosting: Hosting | None,
+    made: Made,
+    folder: str | Path | None = None,
+    keep: int = 3,
+) -> Agent:
+    """The agent; ``hosting`` is for environments that are not ours."""
+    kind = Batches if made.way == "batches" else ActorCritic
+    problem = env if hosting is None else problem_of(hosting.first, made.num_envs)
+    reward = Reward(problem.discount)
     learners = [
         kind(
             env=problem,
-            policy=chosen,
-            signals=(
-                Reward(problem.discount),
-                *(c.signal(problem.discount, problem.horizon) for c in each),
-            ),
+            policy=made.policy,
+            signals=(reward, *(c.signal(problem.discount, problem.horizon) for c in each)),
             thresholds=tuple(float(c.threshold) for c in each),
-            **settings,
+            **made.settings,
         )
-        for each in bounds
+        for each in made.bounds
     ]
-    return Agent(learners, bounds, n_seeds, seed, precision, folder, keep, hosting)
+    return Agent(
+        learners,
+        made.bounds,
+        made.n_seeds,
+        made.seed,
+        made.precision,
+        folder,
+        keep,
+        hosting,
+        write_recipe({"env": hosting.named if hosting else {"ours": env}, **vars(made)}),
+    )
+
+
+def _check_first(env: Any, others: tuple[Any, ...]) -> None:
+    """Refuse what follows the environment without a name, and habits of another library."""
+    if isinstance(env, str) and env.endswith("Policy"):
+        raise ValueError(
+            f"the first argument is {env!r}, as in Stable-Baselines3; here the environment comes "
+            "first and the policy has a default: ds.NRCPO(env, target=..., threshold=...), or "
+            "policy='mlp' for a network"
+        )
+    if others:
+        raise ValueError(
+            f"{others[0]!r} came after the environment; name the options, such as target= or policy="
+        )
 
 
 def _on_host(kind: type[Any], num_envs: int, settings: dict[str, Any]) -> dict[str, Any]:

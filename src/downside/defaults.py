@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Literal, final
 
 import gymnasium
+import jax
 import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
@@ -21,7 +22,8 @@ from downside.policies.base import Policy
 from downside.policies.spaces import policy_for
 from downside.records import record, static
 from downside.training.hosting import Hosting
-from downside.training.streams import copied, stack
+from downside.training.recorded import Hosted
+from downside.training.streams import copied, empty, stack
 
 N_SAMPLE = 1000
 HIDDEN = (64, 64)
@@ -31,8 +33,8 @@ PolicyName = Literal["linear", "mlp"]
 
 def hosting_for(
     env: Any, options: dict[str, Any] | None, discount: float | None, horizon: int | None
-) -> tuple[Hosting, Any]:
-    """Where copies come from; and observations of random actions, stacked."""
+) -> Hosting:
+    """Where copies of an environment come from, whether by id, by a function, or one as it is."""
     make: Callable[[], HostEnvironment] | None = None
     if isinstance(env, str):
         made = lambda: gymnasium.make(env, **(options or {}))  # noqa: E731
@@ -51,13 +53,7 @@ def hosting_for(
         make = lambda: settled(wrap(made), discount, horizon)  # noqa: E731
     first = make() if make else settled(wrap(env), discount, horizon)
     named |= {"discount": first.discount, "horizon": first.horizon}
-    sample, means = random_steps(first, N_SAMPLE if needs_sample(first) else 2)
-    return Hosting(first, make, named, means=means), sample
-
-
-def needs_sample(host: HostEnvironment) -> bool:
-    """Whether anything but the spaces must be known for default features."""
-    return not isinstance(host.observation_space, spaces.Discrete)
+    return Hosting(first, make, named, means=random_steps(first, 2)[1])
 
 
 def random_steps(host: HostEnvironment, n_steps: int) -> tuple[Any, bool]:
@@ -76,12 +72,20 @@ def random_steps(host: HostEnvironment, n_steps: int) -> tuple[Any, bool]:
     return stack(seen), means
 
 
-def default_policy(
-    host: HostEnvironment, sample: Any, basis: Basis | None, name: PolicyName
-) -> Policy:
+def default_policy(host: HostEnvironment, basis: Basis | None, name: PolicyName) -> Policy:
     """A policy for the spaces, on this basis or a default one."""
-    chosen = basis or basis_for(host.observation_space, sample, clipped=True)
+    chosen, space = basis, host.observation_space
+    if chosen is None:
+        numbered = isinstance(space, spaces.Discrete)
+        sample = None if numbered else random_steps(host, N_SAMPLE)[0]
+        chosen = basis_for(space, sample, clipped=True)
     return policy_for(host.action_space, chosen, HIDDEN if name == "mlp" else ())
+
+
+def problem_of(host: HostEnvironment, num_envs: int) -> Hosted:
+    """What learners must know of an environment on the host."""
+    example = jax.tree.map(lambda x: x[0], empty(host.observation_space, 1))
+    return Hosted(host.discount, example, host.horizon, num_envs)
 
 
 @final

@@ -14,7 +14,7 @@ import numpy as np
 from jax.tree_util import Partial
 from jaxtyping import Array
 
-from downside.bases.spaces import Layout
+from downside.bases.layout import Layout
 from downside.batching import map_batch
 from downside.checks import check_count, check_probability
 from downside.critics import LSTD, Critic, RecursiveLSTD, TrueOnlineSarsa

@@ -57,20 +57,8 @@ class Keeper(AbstractContextManager["Keeper"]):
             found = folder.newest()
         if found is None:
             return None
-        _warn_of_damage(found)
-        _warn_of_versions(found)
-        empty = Report(*(np.zeros(0) for _ in range(7)))
-        records = restored(empty, found.arrays, "records", shaped=False)
-        n_records = len(records.steps)
         self._facts = found.facts
-        return Saved(
-            learners=restored(learners, found.arrays, "learners"),
-            reports=[jax.tree.map(lambda x, i=i: x[i], records) for i in range(n_records)],
-            periods=int(found.facts["periods"]),
-            complete=bool(found.facts["complete"]),
-            seconds=float(found.facts["seconds"]),
-            streams=streams_of(found.arrays),
-        )
+        return saved_in(found, learners)
 
     def __enter__(self) -> "Keeper":
         self._open = RunFolder.open(self.path, self._identity, keep=self._keep)
@@ -117,6 +105,23 @@ class Keeper(AbstractContextManager["Keeper"]):
         if saved.reports:
             self._open.write_records(table(records))
         self._due = time.monotonic() + SAVE_SECONDS
+
+
+def saved_in(found: Checkpoint, learners: Any) -> Saved:
+    """What a checkpoint holds, learners as given."""
+    _warn_of_damage(found)
+    _warn_of_versions(found)
+    empty = Report(*(np.zeros(0) for _ in range(7)))
+    records = restored(empty, found.arrays, "records", shaped=False)
+    n_records = len(records.steps)
+    return Saved(
+        learners=restored(learners, found.arrays, "learners"),
+        reports=[jax.tree.map(lambda x, i=i: x[i], records) for i in range(n_records)],
+        periods=int(found.facts["periods"]),
+        complete=bool(found.facts["complete"]),
+        seconds=float(found.facts["seconds"]),
+        streams=streams_of(found.arrays),
+    )
 
 
 def named(tree: Any, prefix: str) -> dict[str, np.ndarray]:
@@ -218,7 +223,7 @@ def _warn_of_damage(found: Checkpoint) -> None:
         warn(
             f"going on from step {found.step}, because newer checkpoints are damaged: "
             + "; ".join(found.skipped),
-            stacklevel=5,
+            stacklevel=6,
         )
 
 
@@ -233,5 +238,5 @@ def _warn_of_versions(found: Checkpoint) -> None:
         warn(
             f"{found.path} was written with other versions ({'; '.join(changed)}); "
             "the run goes on, but its last bits may differ",
-            stacklevel=5,
+            stacklevel=6,
         )

@@ -85,7 +85,7 @@ def learn_recorded(
 
 def learn_batches(agent: Batches, before: Any, recorded: Recorded) -> Any:
     """A batch from the streams, one after the other; nothing is summed across them."""
-    one = partial(_transition, agent)
+    one = partial(transition_of, agent.env.discount)
     transitions = jax.vmap(jax.vmap(one))(recorded)
     first = replace(before, episode=jax.tree.map(lambda x: x[0], before.episode))
 
@@ -129,7 +129,7 @@ def learn_online(agent: ActorCritic, before: Any, recorded: Recorded) -> Any:
     mine = jax.tree.map(lambda x: x[0], recorded)
     episode = jax.tree.map(lambda x: x[0], before.episode)
     steps = replace(mine, last=None)
-    transitions = jax.vmap(partial(_transition, agent))(steps)
+    transitions = jax.vmap(partial(transition_of, agent.env.discount))(steps)
     features = partial(agent.features, before.theta)
     x = jax.vmap(features)(mine.obs, mine.action, mine.time)
     next_x = jax.vmap(features)(mine.next_obs, mine.next_action, mine.time + 1)
@@ -148,7 +148,7 @@ def learn_online(agent: ActorCritic, before: Any, recorded: Recorded) -> Any:
     return replace(found, episode=jax.tree.map(lambda x: x[None], found.episode))
 
 
-def _transition(agent: Settings, recorded: Recorded) -> Transition[Any]:
+def transition_of(discount: Any, recorded: Recorded) -> Transition[Any]:
     """One step."""
     return Transition(
         obs=recorded.obs,
@@ -157,7 +157,7 @@ def _transition(agent: Settings, recorded: Recorded) -> Transition[Any]:
         mean_reward=recorded.mean_reward,
         next_obs=recorded.next_obs,
         next_state=None,
-        discount=jnp.where(recorded.terminated, 0.0, jnp.asarray(agent.env.discount) * 1.0),
+        discount=jnp.where(recorded.terminated, 0.0, jnp.asarray(discount) * 1.0),
         terminated=recorded.terminated,
         truncated=recorded.truncated,
         time=recorded.time,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from downside.bases import Basis, Fourier, OneHot, Polynomial, Scaled
-from downside.bases.spaces import FromSpace
+from downside.bases.layout import FromSpace
 from downside.policies import Gaussian, Gibbs, SquashedGaussian
 from downside.policies.base import Policy
 from downside.policies.network import Outputs

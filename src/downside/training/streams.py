@@ -13,8 +13,8 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from downside.environments.python import HostEnvironment
+from downside.policies.actions import ActionMap
 from downside.policies.base import Policy
-from downside.policies.spaces import ActionMap
 from downside.training.recorded import Recorded
 from downside.training.sampling import Sampler, sampler
 
@@ -151,7 +151,6 @@ class Host:
         self, streams: Sequence[Sequence[Stream]], policy: Policy, period: int
     ) -> None:
         self.streams, self._policy, self._period = streams, policy, period
-        self._map = ActionMap.of(streams[0][0].host.action_space)
         self.is_clean = True
         """Whether the streams stand where the last complete period ended."""
 
@@ -164,8 +163,7 @@ class Host:
             n_steps = self._period // len(streams)
             mine = [s.record(sample, s.noise(self._policy, period, n_steps)) for s in streams]
             found.append(stack(mine))
-        recorded = stack(found)
-        return Recorded(**{**vars(recorded), "done": self._map(recorded.action)})
+        return with_done(stack(found), self.streams[0][0].host.action_space)
 
     def state(self) -> dict[str, np.ndarray]:
         """Of all streams, by names."""
@@ -197,20 +195,26 @@ class Host:
         return lost
 
 
+def with_done(recorded: Recorded, actions: Space[Any]) -> Recorded:
+    """With what the environment was told."""
+    return Recorded(**{**vars(recorded), "done": ActionMap.of(actions)(recorded.action)})
+
+
 def to_env(space: Space[Any]) -> Callable[[Any], Any]:
     """What a policy says, as one action of the space, in its types."""
     if isinstance(space, spaces.Discrete):
         start = int(space.start)
         return lambda action: np.int64(action + start)
     mapped = ActionMap.of(space)
-    return lambda action: _typed(space, mapped(action))
+    return lambda action: in_space(space, mapped(action))
 
 
-def _typed(space: Space[Any], action: Any) -> Any:
+def in_space(space: Space[Any], action: Any) -> Any:
+    """An action, or a batch of them, in the types of its space."""
     if isinstance(space, spaces.Dict):
-        return {key: _typed(part, action[key]) for key, part in space.spaces.items()}
+        return {key: in_space(part, action[key]) for key, part in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
-        return tuple(_typed(part, a) for part, a in zip(space.spaces, action, strict=True))
+        return tuple(in_space(part, a) for part, a in zip(space.spaces, action, strict=True))
     return np.asarray(action).astype(space.dtype)[()]
 
 
