@@ -286,9 +286,7 @@ class Agent:
             reports = _thinned([*reports, chunk.report])
         seconds = self._state.seconds + chunk.seconds
         streams = None if self._host is None else self._host.state()
-        self._state = Saved(
-            chunk.learners, reports, chunk.period, chunk.complete, seconds, streams
-        )
+        self._state = Saved(chunk.learners, reports, chunk.period, chunk.complete, seconds, streams)
 
     def _go_on_from(self, saved: Saved) -> None:
         """Stand where a checkpoint stands, streams of Python environments included."""

@@ -29,14 +29,14 @@ from downside.defaults import (
 from downside.environments.base import Environment
 from downside.policies import Gibbs
 from downside.policies.base import Policy
+from downside.recipes import write_recipe
 from downside.signals import Constraint, Reward
 from downside.training.batches import Batches
-from downside.recipes import write_recipe
 from downside.training.hosting import Hosting
 
 Way = Literal["batches", "online"]
 
-HOST: dict[str, Any] = {"period": 2000, "trace_decay": 0.97, "kl": 0.05}
+HOST: dict[str, Any] = {"period": 2000, "trace_decay": 0.9}
 """Default settings on Python environments, beside those of `Batches`."""
 
 TABULAR = {"trace_decay": 0.9, "kl": 0.02}
@@ -103,8 +103,8 @@ def build(
 
     ``env`` is one of our environments, or a Gymnasium id (with ``env_options``), a function that
     makes an environment, or an instance. ``constraints`` is a tuple of constraints for each learner
-    of the batch. ``policy`` is one of ours, "linear" or "mlp"; by default, and on which ``basis`` of
-    the observations, the spaces say; on numbered states the default settings are then those of
+    of the batch. ``policy`` is one of ours, "linear" or "mlp"; by default, and on which ``basis``
+    of the observations, the spaces say; on numbered states the default settings are then those of
     `TABULAR`. ``num_envs`` copies of a Python environment make one batch together.
 
     In a Gymnasium environment the return is not discounted by default and its time limit belongs to
@@ -138,7 +138,9 @@ def build(
         settings = {**_on_host(kind, num_envs, settings), **settings}
     if kind is Batches and policy is None and isinstance(observations, spaces.Discrete):
         settings = {**TABULAR, **settings}
-    made = Made(way, chosen, list(constraints or ((),)), settings, precision, seed, n_seeds, num_envs)
+    made = Made(
+        way, chosen, list(constraints or ((),)), settings, precision, seed, n_seeds, num_envs
+    )
     return assemble(env, hosting, made, folder, keep)
 
 
@@ -200,7 +202,7 @@ def _check_first(env: Any, others: tuple[Any, ...]) -> None:
         )
     if others:
         raise ValueError(
-            f"{others[0]!r} came after the environment; name the options, such as target= or policy="
+            f"{others[0]!r} came after the environment; name the options, such as target="
         )
 
 

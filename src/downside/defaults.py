@@ -11,7 +11,6 @@ from typing import Any, Literal, final
 import gymnasium
 import jax
 import jax.numpy as jnp
-import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Float
 

@@ -13,7 +13,6 @@ from downside.bases.one_hot import OneHot
 from downside.bases.polynomial import Polynomial
 from downside.bases.scaling import RunningMoments
 
-
 CLIP = 10.0
 """Standard deviations from the mean at which inputs are clipped, where that is asked for."""
 

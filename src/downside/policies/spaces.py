@@ -12,6 +12,9 @@ from downside.policies.gibbs import Gibbs
 from downside.policies.product import Product
 from downside.policies.squashed import SquashedGaussian
 
+FLOOR = 0.1
+"""The least deviation before squashing: with less, the score of an action near an edge explodes."""
+
 
 def policy_for(space: Space[Any], basis: Basis, hidden: tuple[int, ...] = ()) -> Policy:
     """Gibbs for choices, a squashed normal on a bounded box, a normal without bounds.
@@ -38,11 +41,11 @@ def _policies(space: Space[Any], basis: Basis, hidden: tuple[int, ...]) -> list[
     if isinstance(space, spaces.Box):
         low, high = (np.asarray(end, float).reshape(-1) for end in (space.low, space.high))
         if np.all(np.isfinite([low, high])) and np.all(low < high):
-            return [SquashedGaussian(basis, low, high, hidden=hidden)]
+            return [SquashedGaussian(basis, low, high, hidden=hidden, floor=FLOOR)]
         return [Gaussian(basis, size=low.size, hidden=hidden)]
     raise ValueError(
-        f"there is no default policy for the actions {space}; wrap the environment so that it takes "
-        "Discrete, Box, MultiDiscrete, MultiBinary, Tuple or Dict actions"
+        f"there is no default policy for the actions {space}; wrap the environment so that it "
+        "takes Discrete, Box, MultiDiscrete, MultiBinary, Tuple or Dict actions"
     )
 
 

@@ -4,14 +4,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, final
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from downside.agents.actor_critic import ActorCritic
 from downside.environments.python import HostEnvironment
+from downside.training.learner import where
 from downside.training.recorded import learn_recorded
 from downside.training.run import Report, Settings
 from downside.training.streams import Host, Stream
+
 
 @final
 class Hosting:
@@ -80,16 +83,25 @@ def advance_on(host: Host) -> Any:
 
 def without_episodes(learners: Any, lost: list[tuple[int, int]]) -> Any:
     """Learners whose episodes in these streams begin anew."""
-    episode = learners.episode
-    for i, j in lost:
-        episode = replace(
+    if not lost:
+        return learners
+    where_lost = np.zeros(np.asarray(learners.episode.time).shape, bool)
+    where_lost[tuple(np.transpose(lost))] = True
+
+    def stream(episode: Any, lost: Any) -> Any:
+        anew = replace(
             episode,
-            weights=episode.weights.at[i, j].set(1.0),
-            sums=episode.sums.at[i, j].set(0.0),
-            total=episode.total.at[i, j].set(0.0),
-            time=episode.time.at[i, j].set(jnp.asarray(0, episode.time.dtype)),
+            weights=jnp.ones_like(episode.weights),
+            sums=jnp.zeros_like(episode.sums),
+            total=jnp.zeros_like(episode.total),
+            time=jnp.zeros_like(episode.time),
         )
-    return replace(learners, episode=episode)
+        return where(lost, anew, episode)
+
+    def one(learner: Any, lost: Any) -> Any:
+        return replace(learner, episode=jax.vmap(stream)(learner.episode, lost))
+
+    return jax.vmap(one)(learners, where_lost)
 
 
 def _check_ends(settings: Settings, recorded: Any, episodes: np.ndarray, period: int) -> None:

@@ -114,9 +114,7 @@ def learn_batches(agent: Batches, before: Any, recorded: Recorded) -> Any:
     rows = before.episode, transitions, cumulants, valid
     (after, found), episodes = jax.lax.scan(stream, (first, batches.nothing_found(agent)), rows)
     n_rows = agent.period
-    after = replace(
-        after, episode=episodes, mean_reward=mean_weights, steps=before.steps + n_rows
-    )
+    after = replace(after, episode=episodes, mean_reward=mean_weights, steps=before.steps + n_rows)
     ends = jnp.zeros_like(recorded.terminated).at[:, -1].set(True)
     steps = replace(steps, over=steps.over | ends.reshape(-1))
     if recorded.valid is not None:

@@ -147,9 +147,7 @@ class Stream:
 class Host:
     """The streams of all learners: learner after learner, stream after stream."""
 
-    def __init__(
-        self, streams: Sequence[Sequence[Stream]], policy: Policy, period: int
-    ) -> None:
+    def __init__(self, streams: Sequence[Sequence[Stream]], policy: Policy, period: int) -> None:
         self.streams, self._policy, self._period = streams, policy, period
         self.is_clean = True
         """Whether the streams stand where the last complete period ended."""
