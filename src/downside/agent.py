@@ -204,9 +204,8 @@ class Agent:
         judges = [self._judged_by(i // self.n_seeds) for i in range(len(self.theta))]
         with self._in_precision():
             if self._hosting is not None:
-                episodes = n_eval_episodes or 100
                 return [
-                    evaluate_on_host(self._hosting, self.policy, theta, *judge, episodes, seed)
+                    self._on_host(theta, judge, n_eval_episodes, seed)
                     for theta, judge in zip(self.theta, judges, strict=True)
                 ]
             return [
@@ -236,9 +235,7 @@ class Agent:
             )
         with self._in_precision():
             if self._hosting is not None:
-                found = evaluate_on_host(
-                    self._hosting, self.policy, self.theta[0], *goal, n_eval_episodes or 100, 1
-                )
+                found = self._on_host(self.theta[0], goal, n_eval_episodes, 1)
             else:
                 found = evaluate_risk(
                     self.env,
@@ -279,6 +276,13 @@ class Agent:
                 + explain(pick(self._settings, i), pick(self._state.learners, i), self._keys[i])
                 for i in wrong
             ]
+
+    def _on_host(self, theta: Any, judge: Any, n_episodes: int | None, seed: int) -> RiskNumbers:
+        assert self._hosting is not None
+        assert self._host is not None
+        if self._hosting.make is None:  # the only copy: learning has to find its way back
+            self._host.is_clean = False
+        return evaluate_on_host(self._hosting, self.policy, theta, *judge, n_episodes or 100, seed)
 
     def _take(self, chunk: run.Chunk) -> None:
         reports = self._state.reports

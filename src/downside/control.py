@@ -102,9 +102,9 @@ def build(
     """An agent that learns in batches, or online as the paper does.
 
     ``env`` is one of our environments, or a Gymnasium id (with ``env_options``), a function that
-    makes an environment, or an instance. ``constraints`` is a tuple of constraints for each learner
-    of the batch. ``policy`` is one of ours, "linear" or "mlp"; by default, and on which ``basis``
-    of the observations, the spaces say; on numbered states the default settings are then those of
+    makes an environment, an instance, or a SyncVectorEnv. ``constraints`` is a tuple of constraints
+    for each learner of the batch. ``policy`` is one of ours, "linear" or "mlp"; by default, and on
+    which ``basis`` of the observations, the spaces say; on numbered states the default settings are then those of
     `TABULAR`. ``num_envs`` copies of a Python environment make one batch together.
 
     In a Gymnasium environment the return is not discounted by default and its time limit belongs to
@@ -129,6 +129,7 @@ def build(
     else:
         hosting = hosting_for(env, env_options, discount, horizon)
         host, observations = hosting.first, hosting.first.observation_space
+        num_envs = max(num_envs, 1 + len(hosting.others))
         if isinstance(policy, Policy):
             chosen = policy
         else:

@@ -12,6 +12,7 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 from gymnasium import spaces
+from gymnasium.vector import SyncVectorEnv, VectorEnv
 from jaxtyping import Array, Float
 
 from downside.bases import Basis
@@ -35,6 +36,8 @@ def hosting_for(
 ) -> Hosting:
     """Where copies of an environment come from, whether by id, by a function, or one as it is."""
     make: Callable[[], HostEnvironment] | None = None
+    if isinstance(env, VectorEnv):
+        return _from_vector(env, discount, horizon)
     if isinstance(env, str):
         made = lambda: gymnasium.make(env, **(options or {}))  # noqa: E731
         named: dict[str, Any] = {"id": env, "options": dict(options or {})}
@@ -53,6 +56,20 @@ def hosting_for(
     first = make() if make else settled(wrap(env), discount, horizon)
     named |= {"discount": first.discount, "horizon": first.horizon}
     return Hosting(first, make, named, means=random_steps(first, 2)[1])
+
+
+def _from_vector(
+    envs: VectorEnv[Any, Any, Any], discount: float | None, horizon: int | None
+) -> Hosting:
+    """The copies of a vector environment, one by one: its autoreset mode changes nothing."""
+    if not isinstance(envs, SyncVectorEnv):
+        raise ValueError(
+            f"{envs} cannot be stepped copy by copy; give a SyncVectorEnv, or the environment of "
+            "one copy and num_envs="
+        )
+    first, *others = (settled(wrap(one), discount, horizon) for one in envs.envs)
+    named = {"instance": str(envs), "discount": first.discount, "horizon": first.horizon}
+    return Hosting(first, None, named, means=random_steps(first, 2)[1], others=others)
 
 
 def random_steps(host: HostEnvironment, n_steps: int) -> tuple[Any, bool]:

@@ -1,6 +1,6 @@
 """What drives learners on Python environments: act for a period, learn from it, go on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, final
 
@@ -20,7 +20,8 @@ from downside.training.streams import Host, Stream
 class Hosting:
     """Where copies of a Python environment come from, and what it is called.
 
-    ``make`` is None where there is an instance only, ``first``.
+    ``make`` is None where there are instances only: ``first``, and ``others`` of a vector
+    environment.
     """
 
     def __init__(
@@ -30,17 +31,22 @@ class Hosting:
         named: dict[str, Any],
         *,
         means: bool,
+        others: Sequence[HostEnvironment] = (),
     ) -> None:
         self.first, self.make, self.named, self.means = first, make, named, means
+        self.others = list(others)
 
     def copies(self, n: int) -> list[HostEnvironment]:
         """The first one and n - 1 more."""
-        if n > 1 and self.make is None:
+        if self.make is not None:
+            return [self.first, *(self.make() for _ in range(n - 1))]
+        there = [self.first, *self.others]
+        if n > len(there):
             raise ValueError(
-                f"{n} copies of the environment are needed, and an instance is one; give its id, "
-                "or a function that makes it, such as lambda: MyEnv()"
+                f"{n} copies of the environment are needed, and what was given is {len(there)}; "
+                "give its id, or a function that makes one, such as lambda: MyEnv()"
             )
-        return [self.first, *(self.make() for _ in range(n - 1) if self.make)]
+        return there
 
     def open(self, settings: Settings, n_bounds: int, n_seeds: int, seed: int) -> Host:
         """Streams for every bound and seed; every bound meets the same noise."""
