@@ -104,8 +104,8 @@ def build(
     ``env`` is one of our environments, or a Gymnasium id (with ``env_options``), a function that
     makes an environment, an instance, or a SyncVectorEnv. ``constraints`` is a tuple of constraints
     for each learner of the batch. ``policy`` is one of ours, "linear" or "mlp"; by default, and on
-    which ``basis`` of the observations, the spaces say; on numbered states the default settings are then those of
-    `TABULAR`. ``num_envs`` copies of a Python environment make one batch together.
+    which ``basis`` of the observations, the spaces say; on numbered states the default settings are
+    then those of `TABULAR`. ``num_envs`` copies of a Python environment make one batch together.
 
     In a Gymnasium environment the return is not discounted by default and its time limit belongs to
     the problem; with a ``discount`` below 1 the limit only cuts the experience short, unless
