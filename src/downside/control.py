@@ -36,7 +36,7 @@ from downside.training.hosting import Hosting
 
 Way = Literal["batches", "online"]
 
-HOST: dict[str, Any] = {"period": 2000, "trace_decay": 0.9}
+HOST: dict[str, Any] = {"period": 2000, "trace_decay": 0.95}
 """Default settings on Python environments, beside those of `Batches`."""
 
 TABULAR = {"trace_decay": 0.9, "kl": 0.02}

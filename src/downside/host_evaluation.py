@@ -45,7 +45,9 @@ def evaluate_on_host(
         for row, values in zip(sums, measured, strict=True):
             np.add.at(row, episode[kept], (powers * values)[kept])
         n_cut += int((steps.truncated & ~steps.terminated)[0][kept].sum())
-    return RiskNumbers.of_episodes(*sums, target, order, cut=n_cut / n_episodes)
+    returns, targets, signals = sums
+    cut = n_cut / n_episodes
+    return RiskNumbers.of_episodes(returns, targets, signals, target, order, cut=cut)
 
 
 @jax.jit

@@ -68,7 +68,7 @@ def _source(named: dict[str, Any], env: Any, path: str | Path) -> tuple[Any, dic
     )
 
 
-def _check(made: Made) -> None:
+def _check(made: Any) -> None:
     bounds = [constraint for each in made.bounds for constraint in each]
     fine = (
         isinstance(made.policy, Policy)

@@ -141,22 +141,3 @@ def test_streams_are_learnt_from_apart():
     np.testing.assert_array_equal(either[0].episode.sums[0], either[1].episode.sums[0, ::-1])
     assert int(either[0].episodes[0]) == 2  # of 50 steps; 10 more are in progress in each
     assert either[0].episode.time.tolist() == [[10, 10]]
-
-
-def test_rows_that_are_no_steps_change_nothing():
-    agent = replace(settings("batches"), period=60)
-    _, recorded = next(iter(compiled_periods(agent, jax.random.key(3))))
-    example = np.zeros(ENV.observation_space.shape, np.float32)
-    hosted = stack([replace(agent, env=Hosted(ENV.discount, example, ENV.horizon))])
-    start = start_recorded(hosted, jax.random.key(1)[None])
-    learnt = []
-    for junk in (0.0, 1e3):  # in the place of the step after the end of the first episode
-        steps = jax.tree.map(lambda x: np.insert(x, 50, x[:, 50], axis=1)[:, :60], recorded)
-        reward = np.array(steps.reward)
-        reward[:, 50] = junk
-        valid = np.arange(60)[None] != 50
-        steps = replace(steps, reward=reward, valid=valid)
-        learnt.append(learn_recorded(hosted, start, jax.tree.map(lambda x: x[None], steps))[0])
-    np.testing.assert_array_equal(learnt[0].theta, learnt[1].theta)
-    assert int(learnt[0].episodes[0]) == 1
-    assert learnt[0].episode.time.tolist() == [[9]]

@@ -221,7 +221,7 @@ def _plain_check(space: Space[Any]) -> Callable[[Any], bool]:
     shape, dtype = space.shape, space.dtype
     if isinstance(space, spaces.Discrete):
         low, high = int(space.start), int(space.start + space.n)
-        return lambda obs: isinstance(obs, int | np.integer) and low <= obs < high
+        return lambda obs: isinstance(obs, int | np.integer) and bool(low <= obs < high)
     if not isinstance(space, spaces.Box) or dtype is None or dtype.kind != "f":
         return lambda obs: False
 

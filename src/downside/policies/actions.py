@@ -17,7 +17,7 @@ class ActionMap:
     >>> from gymnasium import spaces
     >>> pair = spaces.Tuple([spaces.Discrete(3, start=1), spaces.Box(0.0, 1.0, (2,))])
     >>> ActionMap.of(pair)(np.array([2.0, 0.25, 7.0]))
-    (3, array([0.25, 1.  ]))
+    (np.int64(3), array([0.25, 1.  ]))
     """
 
     kind: str = static()

@@ -54,7 +54,7 @@ class Recorded:
 
     ``action`` is what the policy said, ``done`` what the environment was told. Online,
     ``next_action`` goes with ``next_obs``, and ``last`` is the observation and the action with
-    which the next period begins. Rows where ``valid`` is false are no steps.
+    which the next period begins.
     """
 
     obs: Any
@@ -66,7 +66,6 @@ class Recorded:
     truncated: Any
     time: Any
     mean_reward: Any = None
-    valid: Any = None
     next_action: Any = None
     last: Any = None
 
@@ -98,27 +97,22 @@ def learn_batches(agent: Batches, before: Any, recorded: Recorded) -> Any:
     steps = jax.vmap(partial(batches.remember, agent, before))(_flat(recorded.action), flat)
     transitions = _like(transitions, flat)
     cumulants = steps.cumulants.reshape(*recorded.reward.shape, -1)
-    valid = jnp.ones_like(recorded.terminated) if recorded.valid is None else recorded.valid
 
     def count(carry: Any, row: Any) -> tuple[Any, None]:
-        transition, cumulants, valid = row
-        counted = batches.count(agent, *carry, transition, cumulants)
-        return where(valid, counted, carry), None
+        state, found = carry
+        return batches.count(agent, state, found, *row), None
 
     def stream(carry: Any, one: Any) -> tuple[Any, Any]:
-        (learner, found), (episode, *rows) = carry, one
-        begun = replace(learner, episode=episode), found
-        (learner, found), _ = jax.lax.scan(count, begun, tuple(rows))
-        return (learner, found), learner.episode
+        (state, found), (episode, *rows) = carry, one
+        begun = replace(state, episode=episode), found
+        (state, found), _ = jax.lax.scan(count, begun, tuple(rows))
+        return (state, found), state.episode
 
-    rows = before.episode, transitions, cumulants, valid
+    rows = before.episode, transitions, cumulants
     (after, found), episodes = jax.lax.scan(stream, (first, batches.nothing_found(agent)), rows)
-    n_rows = agent.period
-    after = replace(after, episode=episodes, mean_reward=mean_weights, steps=before.steps + n_rows)
+    after = replace(after, episode=episodes, mean_reward=mean_weights)
     ends = jnp.zeros_like(recorded.terminated).at[:, -1].set(True)
     steps = replace(steps, over=steps.over | ends.reshape(-1))
-    if recorded.valid is not None:
-        steps = _without_gaps(steps, valid.reshape(-1))
     return batches.learn_batch(agent, before, after, found, steps)
 
 
@@ -132,7 +126,8 @@ def learn_online(agent: ActorCritic, before: Any, recorded: Recorded) -> Any:
     x = jax.vmap(features)(mine.obs, mine.action, mine.time)
     next_x = jax.vmap(features)(mine.next_obs, mine.next_action, mine.time + 1)
     over = mine.terminated[-1] | mine.truncated[-1]
-    last_x = features(*mine.last, jnp.where(over, 0, mine.time[-1] + 1))
+    last_obs, last_action = mine.last
+    last_x = features(last_obs, last_action, jnp.where(over, 0, mine.time[-1] + 1))
     following_x = jnp.concatenate([x[1:], last_x[None]])
 
     def one(state: Any, row: Any) -> tuple[Any, None]:
@@ -160,14 +155,6 @@ def transition_of(discount: Any, recorded: Recorded) -> Transition[Any]:
         truncated=recorded.truncated,
         time=recorded.time,
     )
-
-
-def _without_gaps(steps: batches.Steps, valid: Array) -> batches.Steps:
-    """Rows of 0 in the place of what was no step; sums end there."""
-    kept = jax.tree.map(
-        lambda x: jnp.where(valid.reshape(-1, *[1] * (x.ndim - 1)), x, jnp.zeros_like(x)), steps
-    )
-    return replace(kept, over=kept.over | ~valid)
 
 
 def _flat(tree: Any) -> Any:
