@@ -170,7 +170,7 @@ BROKEN = {
 @pytest.mark.parametrize("fault", BROKEN)
 def test_a_broken_environment_is_named_before_anything_is_learnt_from_it(fault):
     result, words = BROKEN[fault]
-    agent = make(lambda: Drift(result=result))
+    agent = make(lambda: Drift(result=result), policy=Gibbs(Polynomial(2), 2))
     before = agent.theta
     with pytest.raises(ValueError, match=words):
         agent.learn(PERIOD, **QUIET)

@@ -105,7 +105,7 @@ class Agent:
         self,
         total_timesteps: int,
         progress_bar: bool = True,
-        callback: Callable[[run.Report], bool | None] | None = None,
+        callback: Any = None,
     ) -> "Agent":
         """Train every learner for so many steps more, rounded up to whole policy periods.
 

@@ -85,7 +85,7 @@ def build(
     env: Any,
     constraints: Sequence[tuple[Constraint, ...]],
     *,
-    policy: Policy | PolicyName | None = None,
+    policy: Any = None,
     basis: Basis | None = None,
     way: Way = "batches",
     precision: Precision = "float32",
