@@ -282,7 +282,9 @@ class Agent:
         assert self._host is not None
         if self._hosting.make is None:  # the only copy: learning has to find its way back
             self._host.is_clean = False
-        return evaluate_on_host(self._hosting, self.policy, theta, *judge, n_episodes or 100, seed)
+        target, order = judge
+        n = n_episodes or 100
+        return evaluate_on_host(self._hosting, self.policy, theta, target, order, n, seed)
 
     def _take(self, chunk: run.Chunk) -> None:
         reports = self._state.reports

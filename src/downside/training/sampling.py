@@ -36,7 +36,7 @@ def sampler(policy: Policy, theta: np.ndarray) -> Sampler:
 
 
 def _gibbs(outputs: Callable[[Any], Any]) -> Sampler:
-    def sample(obs: Any, noise: float) -> int:
+    def sample(obs: Any, noise: Any) -> int:
         preferences = outputs(obs).tolist()
         most = max(preferences)
         weights = [exp(p - most) for p in preferences]
