@@ -36,6 +36,7 @@ from .evaluation import Evaluations as Evaluations
 from .evaluation import compare as compare
 from .evaluation import evaluate_host as evaluate_host
 from .evaluation import evaluate_risk as evaluate_risk
+from .export import load_policy as load_policy
 from .frontiers import frontier as frontier
 from .moments import conditional_value_at_risk as conditional_value_at_risk
 from .moments import kappa_ratio as kappa_ratio
@@ -53,6 +54,7 @@ from .policies import Gibbs as Gibbs
 from .policies import Product as Product
 from .policies import SquashedGaussian as SquashedGaussian
 from .report.risk_pictures import plot_training as plot_training
+from .saving import load as load
 from .signals import Centralised as Centralised
 from .signals import Constraint as Constraint
 from .signals import Fixed as Fixed

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, final
 
@@ -11,15 +12,20 @@ import numpy as np
 from jax.tree_util import Partial
 
 from downside.checks import check_count
-from downside.evaluation import Evaluation, Evaluations, evaluate_risk
+from downside.evaluation import Evaluation, Evaluations, evaluate_host, evaluate_risk
+from downside.export import NumpyPolicy, act
+from downside.policies.actions import ActionMap
 from downside.policies.base import Policy
-from downside.signals import Constraint, Fixed, Target
+from downside.signals import Constraint, Fixed, Target, as_target
 from downside.training import run
 from downside.training.describing import describe
 from downside.training.failures import explain
+from downside.training.hosting import Hosting, acting, advance_on, without_episodes
 from downside.training.interrupts import Interrupts
 from downside.training.keeping import Keeper, Saved, stacked
 from downside.training.progress import TrainingBar
+from downside.training.recorded import start_recorded
+from downside.training.streams import in_space
 
 Precision = Literal["float32", "float64"]
 
@@ -43,6 +49,8 @@ class Agent:
         precision: Precision = "float32",
         folder: str | Path | None = None,
         keep: int = 3,
+        host: Hosting | None = None,
+        recipe: dict[str, Any] | None = None,
     ) -> None:
         self.env, self.policy = settings[0].env, settings[0].policy
         self.constraints, self.n_seeds, self.seed = list(constraints), n_seeds, seed
@@ -51,25 +59,34 @@ class Agent:
         with self._in_precision():
             self._settings = run.stack([one for one in settings for _ in range(n_seeds)])
             self._keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(seed), i))(seeds)
-            learners = run.start_all(self._settings, self._keys)
+            start = run.start_all if host is None else start_recorded
+            learners = start(self._settings, self._keys)
         self._state = Saved(learners, reports=[], periods=0, complete=True, seconds=0.0)
+        self._hosting = host
+        self._host = None if host is None else host.open(settings[0], len(settings), n_seeds, seed)
         self._asked = 0  # periods; a program that is run again asks for the same ones once more
         self._keeper = None
+        self._rng = np.random.default_rng((seed, 1))  # of predict
+        self._recipe = recipe
+        self._identity = describe(
+            {
+                "settings": settings[0],
+                "constraints": list(constraints),
+                "seed": seed,
+                "n_seeds": n_seeds,
+                "precision": precision,
+                "platform": jax.default_backend(),
+                "devices": len(jax.devices()),
+            }
+        )
+        if host is not None:
+            self._identity["environment"] = describe(host.named)
         if folder is not None:
-            identity = describe(
-                {
-                    "settings": settings[0],
-                    "constraints": list(constraints),
-                    "seed": seed,
-                    "n_seeds": n_seeds,
-                    "precision": precision,
-                    "platform": jax.default_backend(),
-                    "devices": len(jax.devices()),
-                }
-            )
-            self._keeper = Keeper(folder, identity, keep=keep)
+            self._keeper = Keeper(folder, self._identity, keep=keep)
             with self._in_precision():
-                self._state = self._keeper.find(learners) or self._state
+                found = self._keeper.find(learners)
+                if found is not None:
+                    self._go_on_from(found)
 
     @property
     def steps(self) -> int:
@@ -90,7 +107,7 @@ class Agent:
         self,
         total_timesteps: int,
         progress_bar: bool = True,
-        callback: Callable[[run.Report], bool | None] | None = None,
+        callback: Any = None,
     ) -> "Agent":
         """Train every learner for so many steps more, rounded up to whole policy periods.
 
@@ -101,6 +118,7 @@ class Agent:
         makes the rest.
         """
         check_count("total_timesteps", total_timesteps, least=1)
+        _check_callback(callback)
         begin, period = self._asked, self._settings.period
         end = begin + -(-total_timesteps // period)
         if self._state.periods >= end:
@@ -110,6 +128,8 @@ class Agent:
         bar = TrainingBar((end - begin) * period, done, self._thresholds, shown=progress_bar)
         kept = self._keeper or nullcontext()
         stopped = False
+        if self._host is not None and not self._host.is_clean:
+            self._go_on_from(self._state)
         with kept, bar, Interrupts() as interrupts, self._in_precision():
             if self._keeper is not None:
                 self._keeper.check(self.steps)
@@ -123,6 +143,7 @@ class Agent:
                 at=self._state.periods,
                 fresh=self._state.complete,
                 one_by_one=callback is not None,
+                advance=run.advance if self._host is None else advance_on(self._host),
             ):
                 self._take(chunk)
                 bar.advance((chunk.period - begin) * period, chunk.report, chunk.seconds)
@@ -140,9 +161,46 @@ class Agent:
         self._asked = self._state.periods if stopped else end
         return self
 
+    def predict(
+        self,
+        obs: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+    ) -> tuple[Any, Any]:
+        """An action for one observation or a batch, of the first seed's policy; and the state.
+
+        The bound holds for the sampled policy, which is the default here; ``deterministic`` takes
+        the most likely action. There is no state: what came is given back.
+        """
+        space = self.action_space
+        mapped = ActionMap.of(space)
+        action = act(self.policy, self.theta[0], mapped, obs, deterministic, self._rng)
+        return in_space(space, action), state
+
+    @property
+    def observation_space(self) -> Any:
+        """That of the environment."""
+        return (self.env if self._hosting is None else self._hosting.first).observation_space
+
+    @property
+    def action_space(self) -> Any:
+        """That of the environment."""
+        return (self.env if self._hosting is None else self._hosting.first).action_space
+
+    def to_numpy(self, learner: int = 0) -> NumpyPolicy:
+        """The policy of one learner, to be saved as one file and used where JAX is not."""
+        theta = np.asarray(self.theta[learner], float)
+        return NumpyPolicy(self.policy, theta, ActionMap.of(self.action_space))
+
+    def save(self, path: str | Path) -> None:
+        """Write all that is needed to act and to go on learning into a folder; see `load`."""
+        with Keeper(path, self._identity, keep=1) as keeper:
+            keeper.save(self.steps, self._state, self._facts(self._asked, None))
+
     def evaluate(
         self,
-        n_eval_episodes: int = 10_000,
+        n_eval_episodes: int | None = None,
         deterministic: bool = False,
         *,
         seed: int = 1,
@@ -153,32 +211,51 @@ class Agent:
     ) -> Evaluations:
         """Fresh episodes of every learner's policy: measures with intervals, and which bounds hold.
 
-        The sampled policy is judged, for which a bound was learnt, or the most likely actions if
-        ``deterministic``. Episodes depend on ``seed`` and their number alone: all learners, of this
-        and of any other agent, meet the same noise. ``target`` and ``order`` are those of the first
-        constraint by default, and a fixed target of 0 where there is none.
+        They are 10,000 by default, and 100 in a Python environment. The sampled policy is judged,
+        for which a bound was learnt, or the most likely actions if ``deterministic``. Episodes
+        depend on ``seed`` and their number alone: all learners, of this and of any other agent,
+        meet the same noise. ``target`` and ``order`` are those of the first constraint by default,
+        and a fixed target of 0 where there is none.
         """
-        check_count("n_eval_episodes", n_eval_episodes, least=2)
-        choose = _most_likely if deterministic else _act
+        if n_eval_episodes is not None:
+            check_count("n_eval_episodes", n_eval_episodes, least=2)
+        results: list[Evaluation] = []
         with self._in_precision():
-            results: list[Evaluation] = []
-            for i, theta in enumerate(self.theta):
+            for i in range(len(self.theta)):
                 own_target, own_order = self._judged_by(i // self.n_seeds)
                 results.append(
-                    evaluate_risk(
-                        self.env,
-                        Partial(choose, self.policy, jnp.asarray(theta)),
+                    self._evaluate_one(
+                        i,
                         own_target if target is None else target,
                         (own_order if target is None else 1) if order is None else order,
-                        key=jax.random.fold_in(jax.random.key(seed), FRESH),
-                        n_episodes=n_eval_episodes,
+                        n_eval_episodes,
+                        deterministic,
+                        seed=seed,
                         max_steps=max_steps,
-                        constraints=self.constraints[i // self.n_seeds],
                         log_returns=log_returns,
-                        deterministic=deterministic,
                     )
                 )
         return Evaluations(tuple(results), self.n_seeds)
+
+    def suggest_threshold(
+        self, target: Any = None, order: float = 1, n_eval_episodes: int | None = None
+    ) -> float:
+        """Half the risk of the first learner's policy about a target: a threshold that binds.
+
+        Meant for a risk-neutral agent, such as `NAC` or a threshold of inf, after it has learnt.
+        The target is that of the agent's own constraint if none is given.
+        """
+        goal = self._judged_by(0) if target is None else (as_target(target), order)
+        if target is None and not self.constraints[0]:
+            raise ValueError(
+                "a threshold on which risk? give the target, such as "
+                "agent.suggest_threshold(target=100.0)"
+            )
+        with self._in_precision():
+            found = self._evaluate_one(0, *goal, n_eval_episodes, deterministic=False, seed=1)
+        if not found.proxy.value > 0:
+            raise ValueError("the policy has no risk about this target; there is nothing to bound")
+        return 0.5 * found.proxy.value
 
     def summary(self) -> str:
         """A line for every threshold: mean, risk, multiplier, and what went wrong."""
@@ -209,25 +286,84 @@ class Agent:
                 for i in wrong
             ]
 
+    def _evaluate_one(
+        self,
+        i: int,
+        target: Any,
+        order: float,
+        n_episodes: int | None,
+        deterministic: bool,
+        *,
+        seed: int,
+        **options: Any,
+    ) -> Evaluation:
+        """Fresh episodes of learner i."""
+        theta, constraints = self.theta[i], self.constraints[i // self.n_seeds]
+        options |= {"constraints": constraints, "deterministic": deterministic}
+        if self._hosting is None:
+            choose = _most_likely if deterministic else _act
+            return evaluate_risk(
+                self.env,
+                Partial(choose, self.policy, jnp.asarray(theta)),
+                target,
+                order,
+                key=jax.random.fold_in(jax.random.key(seed), FRESH),
+                n_episodes=n_episodes or 10_000,
+                **options,
+            )
+        if self._hosting.make is None:  # the only copy: learning has to find its way back
+            assert self._host is not None
+            self._host.is_clean = False
+        host = self._hosting.first if self._hosting.make is None else self._hosting.make()
+        return evaluate_host(
+            host,
+            acting(self.policy, theta, host.action_space, deterministic=deterministic),
+            target,
+            order,
+            n_eval_episodes=n_episodes or 100,
+            seed=seed,
+            **options,
+        )
+
     def _take(self, chunk: run.Chunk) -> None:
         reports = self._state.reports
         if chunk.complete:
             reports = _thinned([*reports, chunk.report])
         seconds = self._state.seconds + chunk.seconds
-        self._state = Saved(chunk.learners, reports, chunk.period, chunk.complete, seconds)
+        streams = None if self._host is None else self._host.state()
+        self._state = Saved(chunk.learners, reports, chunk.period, chunk.complete, seconds, streams)
+
+    def _go_on_from(self, saved: Saved) -> None:
+        """Stand where a checkpoint stands, streams of Python environments included."""
+        self._state = saved
+        if self._host is not None:
+            lost = self._host.put_back(saved.streams or {})
+            self._state = replace(saved, learners=without_episodes(saved.learners, lost))
 
     def _save(self, end: int, report: run.Report | None = None) -> None:
         assert self._keeper is not None
+        self._keeper.save(self.steps, self._state, self._facts(end, report))
+
+    def _facts(self, end: int, report: run.Report | None) -> dict[str, Any]:
         n = len(self.constraints)
         thresholds = self._thresholds[:: self.n_seeds].tolist()
-        facts = {"goal": end * self._settings.period, "thresholds": thresholds}
+        facts: dict[str, Any] = {"goal": end * self._settings.period, "thresholds": thresholds}
         facts["learners"] = n * self.n_seeds
+        if self._recipe is not None:
+            facts["recipe"] = self._recipe
         if report is not None:
             facts |= {"mean": _average(report.returns), "failed": int((report.failed > 0).sum())}
             for name in ("risks", "multipliers"):
                 values = getattr(report, name).reshape(n, self.n_seeds, -1)
                 facts[name] = [[_average(row) for row in each.T] for each in values]
-        self._keeper.save(self.steps, self._state, facts)
+        return facts
+
+    def restore(self, saved: Callable[[Any], Saved]) -> "Agent":
+        """Go on from what was saved; ``saved`` reads it, given learners of the right shape."""
+        with self._in_precision():
+            self._go_on_from(saved(self._state.learners))
+        self._asked = self._state.periods
+        return self
 
     def _in_precision(self) -> Any:
         return jax.enable_x64(self.precision == "float64")
@@ -276,6 +412,20 @@ def _is_infeasible(records: run.Report, mine: slice, j: int, threshold: float) -
     lost = growing & grown & seen & outweighs
     known = risks[~np.isnan(risks)]
     return int(np.count_nonzero(lost)), float(known.min()) if known.size else float("nan")
+
+
+def _check_callback(callback: Any) -> None:
+    """Refuse what was written for Stable-Baselines3, with its replacement."""
+    if hasattr(callback, "on_step") or hasattr(callback, "init_callback"):
+        raise ValueError(
+            f"{type(callback).__name__} is a callback for Stable-Baselines3; here a callback is a "
+            "function of the record of each policy update that returns False to stop, such as "
+            "callback=lambda record: not record.returns.mean() > 400"
+        )
+    if callback is not None and not callable(callback):
+        raise ValueError(
+            f"callback is {callback!r}; give a function of the record of each policy update"
+        )
 
 
 def _says_stop(answer: Any) -> bool:

@@ -5,7 +5,7 @@ several thresholds and seeds are trained as one batch.
 """
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -15,21 +15,35 @@ from gymnasium import spaces
 
 from downside.agent import Agent, Precision
 from downside.agents.actor_critic import ActorCritic
+from downside.bases import Basis
 from downside.bases.spaces import basis_for
 from downside.checks import check_choice, check_count
+from downside.defaults import (
+    HIDDEN,
+    Clock,
+    PolicyName,
+    default_policy,
+    hosting_for,
+    problem_of,
+)
 from downside.environments.base import Environment
 from downside.policies import Gibbs
 from downside.policies.base import Policy
+from downside.recipes import write_recipe
 from downside.signals import Constraint, Reward
 from downside.training.batches import Batches
+from downside.training.hosting import Hosting
 
 Way = Literal["batches", "online"]
+
+HOST: dict[str, Any] = {"period": 2000, "trace_decay": 0.95}
+"""Default settings on Python environments, beside those of `Batches`."""
 
 TABULAR = {"trace_decay": 0.9, "kl": 0.02}
 """Where states are numbered, values are exact and traces may be short: less noise, finer steps."""
 
 
-def NAC(env: Environment[Any], **options: Any) -> Agent:  # noqa: N802
+def NAC(env: Any, *args: Any, **options: Any) -> Agent:  # noqa: N802
     """Natural actor-critic: the most reward, whatever the risk.
 
     >>> from downside.environments import Bandit
@@ -37,10 +51,11 @@ def NAC(env: Environment[Any], **options: Any) -> Agent:  # noqa: N802
     >>> agent.theta.shape
     (2, 3)
     """
+    _check_first(env, args)
     return build(env, (), direction="natural", **options)
 
 
-def NRCPO(env: Environment[Any], **options: Any) -> Agent:  # noqa: N802
+def NRCPO(env: Any, *args: Any, **options: Any) -> Agent:  # noqa: N802
     """Natural reward-constrained policy optimisation: the most reward with risk <= threshold.
 
     ``target`` (a number, a target or a function of the transition), ``threshold`` (one, or several
@@ -53,61 +68,168 @@ def NRCPO(env: Environment[Any], **options: Any) -> Agent:  # noqa: N802
     >>> agent.learn(4000, progress_bar=False).steps
     4000
     """
+    _check_first(env, args)
     return build(env, _settle_constraints(options), direction="natural", **options)
 
 
-def RCPO(env: Environment[Any], **options: Any) -> Agent:  # noqa: N802
+def RCPO(env: Any, *args: Any, **options: Any) -> Agent:  # noqa: N802
     """Reward-constrained policy optimisation, along the plain gradient; options as for `NRCPO`.
 
     ``penalised=True`` (online only) learns one critic on reward - multiplier . constraints.
     """
+    _check_first(env, args)
     return build(env, _settle_constraints(options), direction="plain", **options)
 
 
 def build(
-    env: Environment[Any],
+    env: Any,
     constraints: Sequence[tuple[Constraint, ...]],
     *,
-    policy: Policy | None = None,
+    policy: Any = None,
+    basis: Basis | None = None,
     way: Way = "batches",
     precision: Precision = "float32",
     seed: int = 0,
     n_seeds: int = 1,
+    num_envs: int = 1,
+    discount: float | None = None,
+    horizon: int | None = None,
+    env_options: dict[str, Any] | None = None,
     folder: str | Path | None = None,
     keep: int = 3,
     **settings: Any,
 ) -> Agent:
     """An agent that learns in batches, or online as the paper does.
 
-    ``constraints`` is a tuple of constraints for each learner of the batch. ``policy`` is a Gibbs
-    policy on default features of the observations by default; on numbered states the default
-    settings are then those of `TABULAR`. ``precision`` is that of all numbers
-    of the run. In ``folder`` the run is saved while it learns, the last ``keep`` checkpoints of it;
-    an agent that is made again with the same settings goes on from there. What is left are fields
-    of `Batches` or, online, of `ActorCritic`.
+    ``env`` is one of our environments, or a Gymnasium id (with ``env_options``), a function that
+    makes an environment, an instance, or a SyncVectorEnv. ``constraints`` is a tuple of constraints
+    for each learner of the batch. ``policy`` is one of ours, "linear" or "mlp"; by default, and on
+    which ``basis`` of the observations, the spaces say; on numbered states the default settings are
+    then those of `TABULAR`. ``num_envs`` copies of a Python environment make one batch together.
+
+    In a Gymnasium environment the return is not discounted by default and its time limit belongs to
+    the problem; with a ``discount`` below 1 the limit only cuts the experience short, unless
+    ``horizon`` is given. ``precision`` is that of all numbers of the run. In ``folder`` the run is
+    saved while it learns, the last ``keep`` checkpoints of it; an agent that is made again with the
+    same settings goes on from there. What is left are fields of `Batches` or, online, of
+    `ActorCritic`.
     """
     check_choice("way", way, get_args(Way))
     check_choice("precision", precision, get_args(Precision))
     check_count("seed", seed, least=0)
     check_count("n_seeds", n_seeds, least=1)
+    check_count("num_envs", num_envs, least=1)
     check_count("keep", keep, least=1)
     kind = Batches if way == "batches" else ActorCritic
     _check_names(kind, settings)
-    chosen = policy or _default_policy(env)
-    if kind is Batches and policy is None and isinstance(env.observation_space, spaces.Discrete):
+    if isinstance(env, Environment):
+        _check_ours(discount=discount, horizon=horizon, env_options=env_options, num_envs=num_envs)
+        hosting, observations = None, env.observation_space
+        chosen = policy if isinstance(policy, Policy) else _policy_of_ours(env, policy, basis)
+    else:
+        hosting = hosting_for(env, env_options, discount, horizon)
+        host, observations = hosting.first, hosting.first.observation_space
+        num_envs = max(num_envs, 1 + len(hosting.others))
+        if isinstance(policy, Policy):
+            chosen = policy
+        else:
+            chosen = default_policy(host, basis, _named(policy))
+        if host.horizon is not None and kind is Batches:
+            settings = {"value_features": Clock(host.horizon), **settings}
+        settings = {**_on_host(kind, num_envs, settings), **settings}
+    if kind is Batches and policy is None and isinstance(observations, spaces.Discrete):
         settings = {**TABULAR, **settings}
-    bounds = constraints or ((),)
+    made = Made(
+        way, chosen, list(constraints or ((),)), settings, precision, seed, n_seeds, num_envs
+    )
+    return assemble(env, hosting, made, folder, keep)
+
+
+@dataclass(frozen=True)
+class Made:
+    """All that makes an agent but its environment, with every default settled."""
+
+    way: Way
+    policy: Policy
+    bounds: Sequence[tuple[Constraint, ...]]
+    settings: dict[str, Any]
+    precision: Precision
+    seed: int
+    n_seeds: int
+    num_envs: int
+
+
+def assemble(
+    env: Any,
+    hosting: Hosting | None,
+    made: Made,
+    folder: str | Path | None = None,
+    keep: int = 3,
+) -> Agent:
+    """The agent; ``hosting`` is for environments that are not ours."""
+    kind = Batches if made.way == "batches" else ActorCritic
+    problem = env if hosting is None else problem_of(hosting.first, made.num_envs)
+    reward = Reward(problem.discount)
     learners = [
         kind(
-            env=env,
-            policy=chosen,
-            signals=(Reward(env.discount), *(c.signal(env.discount, env.horizon) for c in each)),
+            env=problem,
+            policy=made.policy,
+            signals=(reward, *(c.signal(problem.discount, problem.horizon) for c in each)),
             thresholds=tuple(float(c.threshold) for c in each),
-            **settings,
+            **made.settings,
         )
-        for each in bounds
+        for each in made.bounds
     ]
-    return Agent(learners, bounds, n_seeds, seed, precision, folder, keep)
+    return Agent(
+        learners,
+        made.bounds,
+        made.n_seeds,
+        made.seed,
+        made.precision,
+        folder,
+        keep,
+        hosting,
+        write_recipe({"env": hosting.named if hosting else {"ours": env}, **vars(made)}),
+    )
+
+
+def _check_first(env: Any, others: tuple[Any, ...]) -> None:
+    """Refuse what follows the environment without a name, and habits of another library."""
+    if isinstance(env, str) and env.endswith("Policy"):
+        raise ValueError(
+            f"the first argument is {env!r}, as in Stable-Baselines3; here the environment comes "
+            "first and the policy has a default: ds.NRCPO(env, target=..., threshold=...), or "
+            "policy='mlp' for a network"
+        )
+    if others:
+        raise ValueError(
+            f"{others[0]!r} came after the environment; name the options, such as target="
+        )
+
+
+def _on_host(kind: type[Any], num_envs: int, settings: dict[str, Any]) -> dict[str, Any]:
+    """Default settings on Python environments."""
+    if kind is ActorCritic and num_envs > 1:
+        raise ValueError(
+            f"num_envs is {num_envs}, and online learning follows one stream; leave way= out to "
+            "learn in batches, or give n_seeds= for more agents"
+        )
+    period = settings.get("period", HOST["period"] if kind is Batches else 200)
+    if period % num_envs:
+        raise ValueError(
+            f"the period of {period} steps cannot be split over num_envs={num_envs}; "
+            f"give period={-(-period // num_envs) * num_envs}"
+        )
+    return HOST if kind is Batches else {}
+
+
+def _check_ours(**options: Any) -> None:
+    for name, value in options.items():
+        if value not in (None, 1):
+            raise ValueError(
+                f"{name} is {value!r}, which is for Gymnasium environments; ours have their own "
+                "discount and horizon, such as ds.Portfolio(discount=0.99)"
+            )
 
 
 def _settle_constraints(options: dict[str, Any]) -> list[tuple[Constraint, ...]]:
@@ -129,13 +251,24 @@ def _settle_constraints(options: dict[str, Any]) -> list[tuple[Constraint, ...]]
     return [(Constraint(target, value, order),) for value in values]
 
 
-def _default_policy(env: Environment[Any]) -> Policy:
+def _policy_of_ours(env: Environment[Any], name: Any, basis: Basis | None) -> Policy:
     actions = env.action_space
     if not isinstance(actions, spaces.Discrete):
         raise ValueError(
             f"the actions are {actions}; give policy=, such as ds.Gaussian(...) or ds.Beta(...)"
         )
-    return Gibbs(basis_for(env.observation_space), int(actions.n))
+    hidden = HIDDEN if _named(name) == "mlp" else ()
+    return Gibbs(basis or basis_for(env.observation_space), int(actions.n), hidden=hidden)
+
+
+def _named(policy: Any) -> PolicyName:
+    if policy is None:
+        return "linear"
+    if policy not in get_args(PolicyName):
+        raise ValueError(
+            f"policy is {policy!r}; give 'linear', 'mlp', or a policy such as ds.Gibbs(basis, 4)"
+        )
+    return policy
 
 
 def _check_names(kind: type[Any], settings: dict[str, Any]) -> None:

@@ -8,14 +8,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, final
 
-import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 from jaxtyping import Array
 
-from downside.bases.spaces import Layout
+from downside.bases.layout import Layout
 from downside.batching import map_batch
 from downside.checks import check_count, check_probability
 from downside.critics import LSTD, Critic, RecursiveLSTD, TrueOnlineSarsa
@@ -23,7 +22,7 @@ from downside.critics.sarsa import check_binary
 from downside.environments.base import Environment
 from downside.environments.episodes import Act, enough_steps, rollout_steps
 from downside.environments.gymnasium import GymnasiumEnv
-from downside.environments.python import HostEnvironment, wrap
+from downside.environments.python import HostEnvironment, settled, wrap
 from downside.evaluation import Evaluation, Interval
 from downside.policies.base import Policy
 from downside.signals import Centralised, Proxy, Reward, TDError, as_target
@@ -338,10 +337,7 @@ def _source(
     if discount is not None:
         check_probability("discount", discount)
     if not isinstance(env, Environment):
-        host = wrap(env, 1.0 if discount is None else discount, horizon)
-        limit = _time_limit(host.env)
-        if horizon is None and host.discount == 1.0 and limit is not None:
-            host = HostEnvironment(host.env, host.discount, limit)
+        host = settled(wrap(env, 1.0 if discount is None else discount, horizon), discount, horizon)
         return HostSource(host, host_act(policy, host.action_space), seed, max_steps)
     if horizon is not None:
         raise ValueError(
@@ -354,17 +350,6 @@ def _source(
         return CompiledSource(ours, act, jax.random.key(seed), max_steps)
     host = HostEnvironment(GymnasiumEnv(ours), float(ours.discount), ours.horizon)
     return HostSource(host, host_act(policy, host.action_space), seed, max_steps)
-
-
-def _time_limit(env: Any) -> int | None:
-    """That of the registration, or of a TimeLimit wrapper."""
-    if env.spec is not None and env.spec.max_episode_steps is not None:
-        return env.spec.max_episode_steps
-    while isinstance(env, gymnasium.Wrapper):
-        if isinstance(env, gymnasium.wrappers.TimeLimit):
-            return env._max_episode_steps  # pyright: ignore[reportPrivateUsage]
-        env = env.env
-    return None
 
 
 def _features(

@@ -34,7 +34,7 @@ class Fourier(BoxBasis):
     @property
     def names(self) -> tuple[str, ...]:
         """The frequencies, such as cos(pi (x1 + 2 x2))."""
-        return tuple(_cosine_name(c) for c in self._frequencies)
+        return tuple(_cosine_name(c) for c in self.frequencies)
 
     @property
     def constant(self) -> np.ndarray:
@@ -45,10 +45,11 @@ class Fourier(BoxBasis):
         """The features (..., (order + 1)^d)."""
         x = self.box.unit(obs)
         xp = array_module(x)
-        return xp.cos(np.pi * (x @ xp.asarray(self._frequencies.T, x.dtype)))
+        return xp.cos(np.pi * (x @ xp.asarray(self.frequencies.T, x.dtype)))
 
     @cached_property
-    def _frequencies(self) -> np.ndarray:
+    def frequencies(self) -> np.ndarray:
+        """Every c, (features, d)."""
         return np.array(list(product(range(self.order + 1), repeat=self.box.size)), float)
 
 

@@ -34,13 +34,14 @@ class Transition(Generic[State]):
     ``discount`` is 0 after a termination and the environment's discount otherwise, also at a
     truncation, so nothing downstream branches on the end of an episode. ``time`` counts the
     steps of the episode before this one. ``mean_reward`` is r(s, a) where it is known exactly.
+    Observations and actions are arrays, or nested as their spaces are.
     """
 
-    obs: Array
-    action: Array
+    obs: Any
+    action: Any
     reward: Float[Array, ""]
     mean_reward: Float[Array, ""] | None
-    next_obs: Array
+    next_obs: Any
     next_state: State
     discount: Float[Array, ""]
     terminated: Bool[Array, ""]

@@ -1,5 +1,7 @@
 """Any Gymnasium environment, checked at every step, for training code that acts in Python."""
 
+from collections.abc import Callable
+from math import isfinite
 from typing import Any, final
 
 import gymnasium
@@ -61,6 +63,32 @@ def wrap(env: Any, discount: float = 1.0, horizon: int | None = None) -> "HostEn
     return HostEnvironment(made, discount, horizon)
 
 
+def settled(host: "HostEnvironment", discount: float | None, horizon: int | None) -> Any:
+    """The discount and horizon of the problem where the user leaves them open.
+
+    Without a discount the return is the plain sum of the rewards, and a time limit of Gymnasium
+    belongs to the problem; with one, the limit only cuts the experience short.
+
+    >>> settled(wrap("CartPole-v1"), None, None).horizon, wrap("CartPole-v1", 0.99).horizon
+    (500, None)
+    """
+    limit = _time_limit(host.env)
+    if horizon is None and discount in (None, 1.0) and limit is not None:
+        horizon = limit
+    return HostEnvironment(host.env, 1.0 if discount is None else discount, horizon)
+
+
+def _time_limit(env: Any) -> int | None:
+    """That of the registration, or of a TimeLimit wrapper."""
+    if env.spec is not None and env.spec.max_episode_steps is not None:
+        return env.spec.max_episode_steps
+    while isinstance(env, gymnasium.Wrapper):
+        if isinstance(env, gymnasium.wrappers.TimeLimit):
+            return env._max_episode_steps  # pyright: ignore[reportPrivateUsage]
+        env = env.env
+    return None
+
+
 @final
 class HostEnvironment:
     """A Gymnasium environment that is held to its word: five values, finite rewards, its spaces.
@@ -93,6 +121,12 @@ class HostEnvironment:
         self._time = 0
         self._episode = -1
         self._is_running = False
+        self._is_plain = _plain_check(env.observation_space)
+
+    @property
+    def time(self) -> int:
+        """The steps that the episode has made."""
+        return self._time
 
     def reset(self, seed: int | None = None) -> Any:
         """Start an episode and give its first observation."""
@@ -111,7 +145,28 @@ class HostEnvironment:
         if not self._is_running:
             raise ResetNeeded("no episode is running; call reset() before step()")
         acted = _fit(self.action_space, action, f"action {self._when()}")
-        result: Any = self.env.step(acted)
+        obs, time = self._obs, self._time
+        next_obs, reward, terminated, truncated, mean_reward = self.advance(acted)
+        self._obs = _copied(next_obs)
+        return HostTransition(
+            obs=obs,
+            action=acted,
+            reward=reward,
+            next_obs=self._obs,
+            discount=0.0 if terminated else self.discount,
+            terminated=terminated,
+            truncated=truncated,
+            time=time,
+            mean_reward=mean_reward,
+        )
+
+    def advance(self, action: Any) -> tuple[Any, float, bool, bool, float | None]:
+        """Make one step with an action that is known to be legal, as fast as checks allow.
+
+        Observation, reward, terminated, truncated and ``info["mean_reward"]``, all checked. The
+        observation may be the environment's own array: copy it before the next step.
+        """
+        result: Any = self.env.step(action)
         if not isinstance(result, tuple) or len(result) != 5:
             found = f"{len(result)} values" if isinstance(result, tuple) else f"{result!r}"
             raise ValueError(
@@ -119,22 +174,16 @@ class HostEnvironment:
                 "truncated, info), as Gymnasium does and the old gym with its four values did not"
             )
         next_obs, reward, terminated, truncated, info = result
-        terminated = bool(terminated) or self._time + 1 == self.horizon
-        transition = HostTransition(
-            obs=self._obs,
-            action=acted,
-            reward=self._finite(reward),
-            next_obs=_fit(self.observation_space, next_obs, f"observation {self._when()}"),
-            discount=0.0 if terminated else self.discount,
-            terminated=terminated,
-            truncated=bool(truncated),
-            time=self._time,
-            mean_reward=float(info["mean_reward"]) if "mean_reward" in (info or {}) else None,
-        )
-        self._obs = transition.next_obs
+        if not self._is_plain(next_obs):
+            next_obs = _fit(self.observation_space, next_obs, f"observation {self._when()}")
+        if not (isinstance(reward, float) and isfinite(reward)):
+            reward = self._finite(reward)
         self._time += 1
+        terminated = bool(terminated) or self._time == self.horizon
+        truncated = bool(truncated)
         self._is_running = not (terminated or truncated)
-        return transition
+        mean = float(info["mean_reward"]) if info and "mean_reward" in info else None
+        return next_obs, reward, terminated, truncated, mean
 
     def close(self) -> None:
         """Release what the environment holds."""
@@ -165,6 +214,29 @@ def _check_supported(space: Space[Any]) -> None:
         )
     for part in parts:
         _check_supported(part)
+
+
+def _plain_check(space: Space[Any]) -> Callable[[Any], bool]:
+    """The usual case in a microsecond: whether an observation is as its space says and no NaN."""
+    shape, dtype = space.shape, space.dtype
+    if isinstance(space, spaces.Discrete):
+        low, high = int(space.start), int(space.start + space.n)
+        return lambda obs: isinstance(obs, int | np.integer) and bool(low <= obs < high)
+    if not isinstance(space, spaces.Box) or dtype is None or dtype.kind != "f":
+        return lambda obs: False
+
+    def is_plain(obs: Any) -> bool:
+        if type(obs) is not np.ndarray or obs.dtype != dtype or obs.shape != shape:
+            return False
+        size = np.vdot(obs, obs)  # NaN where one of its numbers is
+        return bool(size == size)
+
+    return is_plain
+
+
+def _copied(obs: Any) -> Any:
+    """A copy that later steps cannot change; what `_fit` made is one already."""
+    return obs.copy() if isinstance(obs, np.ndarray) else obs
 
 
 def _fit(space: Space[Any], value: Any, name: str) -> Any:

@@ -139,7 +139,7 @@ class BatchLearner:
 
 @record
 class Steps:
-    """A batch of steps: features of the values, scores, signals, and where episodes end."""
+    """A batch of steps: features of the values, scores, signals, and where sums end (``over``)."""
 
     x: Float[Array, "*t n"]
     next_x: Float[Array, "*t n"]
@@ -181,21 +181,27 @@ def start(agent: Batches, key: Array) -> BatchLearner:
 
 def run_period(agent: Batches, learner: BatchLearner, noise: Any) -> BatchLearner:
     """One batch and one policy step; a learner that went wrong stays as it was before."""
-    empty = Found(jnp.zeros(()), jnp.zeros(agent.n_constraints))
 
     def one(carry: Any, noise: Any) -> tuple[Any, Steps]:
         learner, found = carry
         return step(agent, learner, found, noise)
 
-    (after, found), steps = jax.lax.scan(one, (learner, empty), noise)
-    returns = returns_to_go(steps, steps.next_x @ learner.weights.T)
+    (after, found), steps = jax.lax.scan(one, (learner, nothing_found(agent)), noise)
+    return learn_batch(agent, learner, after, found, steps)
+
+
+def learn_batch(
+    agent: Batches, before: BatchLearner, after: BatchLearner, found: "Found", steps: Steps
+) -> BatchLearner:
+    """Values, multipliers and policy from a batch; ``before`` it, and ``after`` its last step."""
+    returns = returns_to_go(steps, steps.next_x @ before.weights.T)
     after = fit_values(agent, after, steps.x, returns)
     after = move_multipliers(agent, after, found)
     gains = advantages(agent, after, steps)
     after = improve(agent, after, steps, gains)
     wrong = first_failure(agent, after, (steps.cumulants,), after.weights)
-    stopped = replace(learner, failed=jnp.where(learner.failed > 0, learner.failed, wrong))
-    return where((learner.failed == 0) & (wrong == 0), after, stopped)
+    stopped = replace(before, failed=jnp.where(before.failed > 0, before.failed, wrong))
+    return where((before.failed == 0) & (wrong == 0), after, stopped)
 
 
 @record
@@ -206,58 +212,75 @@ class Found:
     measured: Float[Array, " c"]
 
 
+def nothing_found(agent: Batches) -> Found:
+    """Before the first step of a batch."""
+    return Found(jnp.zeros(()), jnp.zeros(agent.n_constraints))
+
+
 def step(
     agent: Batches, learner: BatchLearner, found: Found, noise: Any
 ) -> tuple[tuple[BatchLearner, Found], Steps]:
     """Act, observe, remember, and begin anew where the episode is over."""
-    env, policy = agent.env, agent.policy
     env_noise, action_noise = noise
-    action = policy.sample(learner.theta, learner.obs, action_noise)
-    transition = env.transition(learner.env_state, action, env_noise)
-    mean_weights = learner.mean_reward
-    if agent.mean_reward is not None:
-        predicted = agent.mean_reward.predict(mean_weights, transition.obs, action)
-        mean_weights = agent.mean_reward.update(
-            mean_weights, transition.obs, action, transition.reward
-        )
-        transition = replace(transition, mean_reward=predicted)
-    x = agent.features(learner.obs, transition.time)
+    action = agent.policy.sample(learner.theta, learner.obs, action_noise)
+    transition = agent.env.transition(learner.env_state, action, env_noise)
+    mean_weights, transition = expect(agent, learner.mean_reward, transition)
+    remembered = remember(agent, learner, action, transition)
+    over = transition.terminated | transition.truncated
+    onward = transition.next_state, transition.next_obs
+    env_state, obs = where(over, agent.env.reset(env_noise), onward)
+    learner, found = count(agent, learner, found, transition, remembered.cumulants)
+    learner = replace(learner, env_state=env_state, obs=obs, mean_reward=mean_weights)
+    return (learner, found), remembered
+
+
+def expect(agent: Batches, mean_weights: Any, transition: Any) -> tuple[Any, Any]:
+    """With the learnt mean reward, where there is a model of it, and the model a step further."""
+    model = agent.mean_reward
+    if model is None:
+        return mean_weights, transition
+    seen = transition.obs, transition.action
+    predicted = model.predict(mean_weights, *seen)
+    learnt = model.update(mean_weights, *seen, transition.reward)
+    return learnt, replace(transition, mean_reward=predicted)
+
+
+def remember(agent: Batches, learner: BatchLearner, action: Any, transition: Any) -> Steps:
+    """What a batch needs of one step; ``action`` is what the policy said."""
+    x = agent.features(transition.obs, transition.time)
     next_x = agent.features(transition.next_obs, transition.time + 1)
     value, next_value = (learner.weights[0] @ f for f in (x, next_x))
     before = Predictions(value=value, next_value=next_value)
-    cumulants = jnp.stack([signal.cumulant(transition, before) for signal in agent.signals])
-    over = transition.terminated | transition.truncated
-    remembered = Steps(
+    return Steps(
         x=x,
         next_x=next_x,
-        score=policy.score(learner.theta, learner.obs, action),
-        log_prob=policy.log_prob(learner.theta, learner.obs, action),
-        cumulants=cumulants,
+        score=agent.policy.score(learner.theta, transition.obs, action),
+        log_prob=agent.policy.log_prob(learner.theta, transition.obs, action),
+        cumulants=jnp.stack([signal.cumulant(transition, before) for signal in agent.signals]),
         discounts=jnp.where(transition.terminated, 0.0, discounts_of(agent)),
-        over=over,
+        over=transition.terminated | transition.truncated,
     )
 
+
+def count(
+    agent: Batches, learner: BatchLearner, found: Found, transition: Any, cumulants: Any
+) -> tuple[BatchLearner, Found]:
+    """Add the step to its episode; at the end, the episode to what was found."""
+    over = transition.terminated | transition.truncated
     episode = learner.episode.extended(agent, transition, cumulants)
     values, mean_return = measured(agent, learner, episode)
-    env_state, obs = env.reset(env_noise)
     done = replace(
         learner,
-        env_state=env_state,
-        obs=obs,
         mean_return=mean_return,
         episodes=learner.episodes + 1,
         episode=Episode.begin(agent, None),
         progress=learner.progress.after(episode),
     )
-    onward = replace(
-        learner, env_state=transition.next_state, obs=transition.next_obs, episode=episode
-    )
-    learner = where(over, done, onward)
+    learner = where(over, done, replace(learner, episode=episode))
     if agent.thresholds:
         counted = Found(found.episodes + 1.0, found.measured + jnp.stack(values))
         found = where(over, counted, found)
-    learner = replace(learner, mean_reward=mean_weights, steps=learner.steps + 1)
-    return (learner, found), remembered
+    return replace(learner, steps=learner.steps + 1), found
 
 
 def returns_to_go(steps: Steps, next_values: Float[Array, "t k"]) -> Float[Array, "t k"]:

@@ -8,6 +8,7 @@ from jaxtyping import Array
 from downside.agents.actor_critic import ActorCritic
 from downside.training import learner as online
 from downside.training.learner import FAILURES, Learner, diagnose, draw
+from downside.training.recorded import Hosted
 from downside.training.run import block_periods
 
 CAUSES = {
@@ -24,7 +25,7 @@ def explain(agent: Any, learner: Any, key: Array) -> str:
     quantity = FAILURES[int(learner.failed)]
     steps = int(learner.steps)
     where = f"between steps {steps + 1} and {steps + agent.period}"
-    if isinstance(agent, ActorCritic):
+    if isinstance(agent, ActorCritic) and not isinstance(agent.env, Hosted):
         found = _replay(agent, learner, key)
         quantity, where = FAILURES[found[1]] or quantity, f"at step {found[0]}"
     return f"{quantity} became non-finite {where}; likely cause: {CAUSES[quantity]}"

@@ -26,13 +26,17 @@ SAVE_SECONDS = 10.0
 
 @record
 class Saved:
-    """All learners after so many periods, the records so far, and whether the last is complete."""
+    """All learners after so many periods, the records so far, and whether the last is complete.
+
+    ``streams`` is where the streams of Python environments stand, by names.
+    """
 
     learners: Any
     reports: list[Report]
     periods: int
     complete: bool
     seconds: float
+    streams: Any = None
 
 
 @final
@@ -53,19 +57,8 @@ class Keeper(AbstractContextManager["Keeper"]):
             found = folder.newest()
         if found is None:
             return None
-        _warn_of_damage(found)
-        _warn_of_versions(found)
-        empty = Report(*(np.zeros(0) for _ in range(7)))
-        records = restored(empty, found.arrays, "records", shaped=False)
-        n_records = len(records.steps)
         self._facts = found.facts
-        return Saved(
-            learners=restored(learners, found.arrays, "learners"),
-            reports=[jax.tree.map(lambda x, i=i: x[i], records) for i in range(n_records)],
-            periods=int(found.facts["periods"]),
-            complete=bool(found.facts["complete"]),
-            seconds=float(found.facts["seconds"]),
-        )
+        return saved_in(found, learners)
 
     def __enter__(self) -> "Keeper":
         self._open = RunFolder.open(self.path, self._identity, keep=self._keep)
@@ -97,6 +90,7 @@ class Keeper(AbstractContextManager["Keeper"]):
         assert self._open is not None, "save() works within `with keeper:`"
         records = stacked(saved.reports)
         arrays = {**named(saved.learners, "learners"), **named(records, "records")}
+        arrays |= {f"streams/{name}": array for name, array in (saved.streams or {}).items()}
         facts = self._facts = {
             **self._facts,
             **facts,
@@ -111,6 +105,23 @@ class Keeper(AbstractContextManager["Keeper"]):
         if saved.reports:
             self._open.write_records(table(records))
         self._due = time.monotonic() + SAVE_SECONDS
+
+
+def saved_in(found: Checkpoint, learners: Any) -> Saved:
+    """What a checkpoint holds, learners as given."""
+    _warn_of_damage(found)
+    _warn_of_versions(found)
+    empty = Report(*(np.zeros(0) for _ in range(7)))
+    records = restored(empty, found.arrays, "records", shaped=False)
+    n_records = len(records.steps)
+    return Saved(
+        learners=restored(learners, found.arrays, "learners"),
+        reports=[jax.tree.map(lambda x, i=i: x[i], records) for i in range(n_records)],
+        periods=int(found.facts["periods"]),
+        complete=bool(found.facts["complete"]),
+        seconds=float(found.facts["seconds"]),
+        streams=streams_of(found.arrays),
+    )
 
 
 def named(tree: Any, prefix: str) -> dict[str, np.ndarray]:
@@ -145,6 +156,12 @@ def restored(like: Any, arrays: dict[str, np.ndarray], prefix: str, *, shaped: b
         return jax.random.wrap_key_data(jnp.asarray(found)) if _is_key(leaf) else jnp.asarray(found)
 
     return jax.tree_util.tree_map_with_path(take, like)
+
+
+def streams_of(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Where the streams stand, out of a checkpoint."""
+    prefix = "streams/"
+    return {name[len(prefix) :]: x for name, x in arrays.items() if name.startswith(prefix)}
 
 
 def versions() -> dict[str, str]:
@@ -206,7 +223,7 @@ def _warn_of_damage(found: Checkpoint) -> None:
         warn(
             f"going on from step {found.step}, because newer checkpoints are damaged: "
             + "; ".join(found.skipped),
-            stacklevel=5,
+            stacklevel=6,
         )
 
 
@@ -221,5 +238,5 @@ def _warn_of_versions(found: Checkpoint) -> None:
         warn(
             f"{found.path} was written with other versions ({'; '.join(changed)}); "
             "the run goes on, but its last bits may differ",
-            stacklevel=5,
+            stacklevel=6,
         )

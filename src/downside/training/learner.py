@@ -139,10 +139,15 @@ def run_period(agent: ActorCritic, learner: Learner, noise: Any) -> Learner:
         return step(agent, *carry, noise), None
 
     (after, _), _ = jax.lax.scan(one, (learner, x), noise)
+    return finish(agent, learner, after)
+
+
+def finish(agent: ActorCritic, before: Learner, after: Learner) -> Learner:
+    """The policy step at the end of a period; ``before`` it where something went wrong."""
     improved = improve(agent, after)
     wrong = diagnose(agent, improved)
-    stopped = replace(learner, failed=jnp.where(learner.failed > 0, learner.failed, wrong))
-    return where((learner.failed == 0) & (wrong == 0), improved, stopped)
+    stopped = replace(before, failed=jnp.where(before.failed > 0, before.failed, wrong))
+    return where((before.failed == 0) & (wrong == 0), improved, stopped)
 
 
 def step(

@@ -8,7 +8,7 @@ the same whoever shares the batch and however many devices there are.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -108,12 +108,13 @@ def drive(
     at: int,
     fresh: bool = True,
     one_by_one: bool = False,
+    advance: Callable[..., tuple[Any, Report]] = advance,
 ) -> Iterator[Chunk]:
     """Advance from period ``at`` to ``end``, in chunks of about `CHUNK_SECONDS` or ``one_by_one``.
 
     Records end at fixed periods between ``begin`` and ``end``, however fast the machine is and
     wherever ``at`` lies, so that a run that was interrupted leaves the same ones. ``fresh``: a
-    record was complete at ``at``.
+    record was complete at ``at``. ``advance`` is another way to make the steps, such as a host's.
     """
     n_blocks = -(-(end - begin) // block_periods(settings.period))
     edges = np.unique(np.linspace(begin, end, min(N_RECORDS, n_blocks) + 1).round().astype(int))
@@ -134,7 +135,7 @@ def drive(
 @jax.jit
 def _start_all(settings: Settings, keys: Array) -> Any:
     way = _way(settings)
-    return map_batch(lambda pair: _typed(way.start(*pair)), (settings, keys), tile=settings.tile)
+    return map_batch(lambda pair: typed(way.start(*pair)), (settings, keys), tile=settings.tile)
 
 
 @jax.jit
@@ -158,12 +159,13 @@ def _advance(
 
         state = where(fresh, clear_progress(state), state)
         state = jax.lax.fori_loop(first // n_periods, -(-last // n_periods), block, state)
-        return _typed(state), _report(agent, state)
+        return typed(state), report_of(agent, state)
 
     return map_batch(one, (settings, learners, keys), tile=settings.tile)
 
 
-def _report(agent: Settings, state: Any) -> Report:
+def report_of(agent: Settings, state: Any) -> Report:
+    """What one learner did since its progress was cleared."""
     progress = state.progress
     n = jnp.maximum(progress.episodes, 1).astype(progress.returns.dtype)
     found = progress.episodes > 0
@@ -185,14 +187,14 @@ def _in_users_units(agent: Settings, state: Any) -> Array:
     return multipliers
 
 
-def _typed(state: Any) -> Any:
+def typed(state: Any) -> Any:
     """Every number with its own type, so that a state fits the same program wherever it is from."""
 
-    def typed(x: Any) -> Any:
+    def one(x: Any) -> Any:
         is_key = jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
         return x if is_key else jax.lax.convert_element_type(x, x.dtype)
 
-    return jax.tree.map(typed, state)
+    return jax.tree.map(one, state)
 
 
 def _way(settings: Settings) -> Any:

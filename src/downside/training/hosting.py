@@ -1,0 +1,149 @@
+"""What drives learners on Python environments: act for a period, learn from it, go on."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import Space
+
+from downside.agents.actor_critic import ActorCritic
+from downside.environments.python import HostEnvironment
+from downside.policies.base import Policy
+from downside.training.host import HostAct
+from downside.training.learner import where
+from downside.training.recorded import learn_recorded
+from downside.training.run import Report, Settings
+from downside.training.sampling import sampler
+from downside.training.streams import Host, Stream, to_env
+
+
+@final
+class Hosting:
+    """Where copies of a Python environment come from, and what it is called.
+
+    ``make`` is None where there are instances only: ``first``, and ``others`` of a vector
+    environment.
+    """
+
+    def __init__(
+        self,
+        first: HostEnvironment,
+        make: Callable[[], HostEnvironment] | None,
+        named: dict[str, Any],
+        *,
+        means: bool,
+        others: Sequence[HostEnvironment] = (),
+    ) -> None:
+        self.first, self.make, self.named, self.means = first, make, named, means
+        self.others = list(others)
+
+    def copies(self, n: int) -> list[HostEnvironment]:
+        """The first one and n - 1 more."""
+        if self.make is not None:
+            return [self.first, *(self.make() for _ in range(n - 1))]
+        there = [self.first, *self.others]
+        if n > len(there):
+            raise ValueError(
+                f"{n} copies of the environment are needed, and what was given is {len(there)}; "
+                "give its id, or a function that makes one, such as lambda: MyEnv()"
+            )
+        return there
+
+    def open(self, settings: Settings, n_bounds: int, n_seeds: int, seed: int) -> Host:
+        """Streams for every bound and seed; every bound meets the same noise."""
+        n_streams, online = settings.env.n_streams, isinstance(settings, ActorCritic)
+        copies = iter(self.copies(n_bounds * n_seeds * n_streams))
+        streams = [
+            [
+                Stream(next(copies), (seed, i, j), online=online, means=self.means)
+                for j in range(n_streams)
+            ]
+            for _ in range(n_bounds)
+            for i in range(n_seeds)
+        ]
+        return Host(streams, settings.policy, settings.period)
+
+
+def acting(policy: Policy, theta: Any, actions: Space[Any], *, deterministic: bool) -> HostAct:
+    """(observation, generator) -> an action of the space, sampled or the most likely one."""
+    sample, told = sampler(policy, np.asarray(theta)), to_env(actions)
+
+    def act(obs: Any, rng: np.random.Generator) -> Any:
+        return told(policy.mode(theta, obs) if deterministic else sample(obs, policy.draw(rng)))
+
+    return act
+
+
+PATIENCE = 20_000
+"""Steps after which an episode should have ended, where sums have no other end."""
+
+
+def advance_on(host: Host) -> Any:
+    """A function that makes periods ``first`` to ``last`` of every learner, as `run.advance`."""
+
+    def advance(
+        settings: Settings, learners: Any, keys: Any, first: int, last: int, *, fresh: bool = True
+    ) -> tuple[Any, Report]:
+        report = None
+        for period in range(first, last):
+            recorded = host.record(np.asarray(learners.theta), period)
+            _check_ends(settings, recorded, np.asarray(learners.episodes), period)
+            learners, report = learn_recorded(
+                settings, learners, recorded, fresh=fresh and period == first
+            )
+            host.is_clean = True
+        assert report is not None, "at least one period is asked for"
+        return learners, report
+
+    return advance
+
+
+def without_episodes(learners: Any, lost: list[tuple[int, int]]) -> Any:
+    """Learners whose episodes in these streams begin anew."""
+    if not lost:
+        return learners
+    where_lost = np.zeros(np.asarray(learners.episode.time).shape, bool)
+    where_lost[tuple(np.transpose(lost))] = True
+
+    def stream(episode: Any, lost: Any) -> Any:
+        anew = replace(
+            episode,
+            weights=jnp.ones_like(episode.weights),
+            sums=jnp.zeros_like(episode.sums),
+            total=jnp.zeros_like(episode.total),
+            time=jnp.zeros_like(episode.time),
+        )
+        return where(lost, anew, episode)
+
+    def one(learner: Any, lost: Any) -> Any:
+        return replace(learner, episode=jax.vmap(stream)(learner.episode, lost))
+
+    return jax.vmap(one)(learners, where_lost)
+
+
+def _check_ends(settings: Settings, recorded: Any, episodes: np.ndarray, period: int) -> None:
+    """Refuse sums without an end, and bounds on episodes that never end."""
+    env = settings.env
+    if env.horizon is not None:
+        return
+    cut = recorded.truncated & ~recorded.terminated
+    if float(np.min(np.asarray(env.discount))) == 1.0 and cut.any():
+        raise ValueError(
+            f"episodes are cut short after {int(recorded.time[cut].max()) + 1} steps and the "
+            "discount is 1, so the sum of what follows has no end; give horizon= if the limit "
+            "belongs to the problem, else a discount below 1"
+        )
+    steps = (period + 1) * settings.period
+    ended = (recorded.terminated | recorded.truncated).any()
+    if steps >= PATIENCE and episodes.max(initial=0) == 0 and not ended:
+        needs_ends = settings.n_constraints > 0
+        if needs_ends or float(np.min(np.asarray(env.discount))) == 1.0:
+            why = "the risk of whole episodes is bounded" if needs_ends else "the discount is 1"
+            raise ValueError(
+                f"no episode has ended in {steps} steps, and {why}; end episodes with a limit, "
+                "such as gymnasium.wrappers.TimeLimit(env, 1000), and give discount=0.99 if the "
+                "limit is not part of the problem"
+            )

@@ -1,0 +1,68 @@
+"""Small Python environments for the tests of agents."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+_SHARED = np.random.default_rng(0)
+
+
+class Drift(gymnasium.Env[Any, Any]):
+    """Push a drifting point to the right; it ends by chance, and at 3 on either side.
+
+    Action 1 moves right, which pays; a larger step also has a larger spread.
+    """
+
+    def __init__(self, scale: float = 1.0, honest: bool = True, **spoilt: Any) -> None:
+        self.observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+        self.action_space = spaces.Discrete(2)
+        self.scale, self.honest, self.spoilt, self.count = scale, honest, spoilt, 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.rng = self.np_random if self.honest else _SHARED
+        self.x, self.time = float(self.rng.normal()), 0
+        return self._obs(), {}
+
+    def step(self, action: Any) -> Any:
+        assert self.action_space.contains(action)
+        move = (0.3 if action == 1 else -0.1) + 0.2 * (1 + action) * float(self.rng.normal())
+        self.x += move
+        self.time += 1
+        self.count += 1
+        over = bool(abs(self.x) > 3.0 or self.rng.random() < 0.1)
+        result = (self._obs(), self.scale * move, over, self.time >= 12, {})
+        if self.count == 55 and "result" in self.spoilt:
+            return self.spoilt["result"](*result)
+        return result
+
+    def _obs(self) -> Any:
+        return np.array([self.x, 0.1 * self.time], np.float32)
+
+
+class Spaces(gymnasium.Env[Any, Any]):
+    """Takes any action of its space, shows any observation, pays for the first number of it."""
+
+    def __init__(self, observations: Any, actions: Any) -> None:
+        self.observation_space, self.action_space = observations, actions
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.observation_space.seed(seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action: Any) -> Any:
+        assert self.action_space.contains(action), action
+        first = action
+        while isinstance(first, dict | tuple):
+            first = next(iter(first.values())) if isinstance(first, dict) else first[0]
+        reward = float(np.ravel(first)[0])
+        return (
+            self.observation_space.sample(),
+            reward,
+            bool(self.np_random.random() < 0.2),
+            False,
+            {},
+        )
