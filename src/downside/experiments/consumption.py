@@ -39,22 +39,22 @@ SCOPES: dict[Scale, Scope] = {
     ),
     "default": Scope(
         {
-            "printed": Plan(5, 170_000, 10),
-            "figure": Plan(5, 3_400_000, 100),
-            "recommended": Plan(5, 4_000_000, 100),
+            "printed": Plan(5, 50_000, 5),
+            "figure": Plan(5, 1_360_000, 40),
+            "recommended": Plan(5, 4_000_000, 40),
         },
         n_episodes=10_000,
     ),
     "full": Scope(
         {
-            "printed": Plan(5, 170_000_000, 500),
-            "figure": Plan(10, 8_500_000, 500),
-            "RCPO": Plan(10, 8_500_000, 500),
-            "recommended": Plan(10, 8_500_000, 425),
-            "recommended, plain": Plan(10, 8_500_000, 425),
+            "printed": Plan(5, 1_700_000, 50),
+            "figure": Plan(5, 8_500_000, 250),
+            "RCPO": Plan(5, 8_500_000, 250),
+            "recommended": Plan(5, 8_400_000, 210),
+            "recommended, plain": Plan(5, 8_400_000, 210),
         },
         n_episodes=100_000,
-        capital=Plan(10, 8_500_000, 425),
+        capital=Plan(5, 8_400_000, 10),
     ),
 }
 

@@ -8,7 +8,7 @@ from scipy import stats
 from downside.experiments.base import Claim, Results, Verdict
 
 WINDOW = 100  # evaluations in a moving average, as in the paper
-LONG = 3_000_000  # steps of preset figure from where on we judge
+LONG = 3_000_000  # steps of a preset from where on we judge
 OFTEN = 0.9  # a share of runs or evaluations that we call all but a few
 NEAR = 0.01  # a distance |J_C - nu| that we call at nu
 STEADY = 0.1  # a drop below the best so far that we call stable
@@ -32,16 +32,13 @@ def moving_average(curves: np.ndarray, window: int) -> np.ndarray:
 
 def judge(results: Results) -> list[Claim]:
     """The verdicts on the three parts of claim 11, on the losses, and on what was possible."""
-    claims = [
-        _ordering(results),
-        _feasible(results),
-        _stable(results),
-        _losses(results),
-        _optimum(results),
-    ]
-    if int(results["steps: figure"][-1]) >= LONG:
-        return claims
-    return [replace(claim, verdict="not reached at this scale") for claim in claims]
+    of_figure = [_ordering(results), _feasible(results), _stable(results)]
+    of_ours = [_losses(results), _optimum(results)]
+    claims: list[Claim] = []
+    for name, judged in (("figure", of_figure), ("recommended", of_ours)):
+        short = int(results[f"steps: {name}"][-1]) < LONG
+        claims += [replace(c, verdict="not reached at this scale") if short else c for c in judged]
+    return claims
 
 
 def ordered(results: Results, name: str, what: str) -> np.ndarray:

@@ -218,7 +218,7 @@ def _numbers(
     policy: Product, env: Consumption, theta: np.ndarray, key: Array, n_episodes: int
 ) -> dict[str, float]:
     act = Partial(_act, policy, jnp.asarray(theta))
-    sums = rollout(env, act, key, n_episodes, measure=Partial(_measure, env), tile=100)
+    sums = rollout(env, act, key, n_episodes, measure=Partial(_measure, env), tile=50)
     returns, risks, shares = (np.asarray(x, float) for x in sums.total)
     lengths = np.asarray(sums.length, float)
     return {
