@@ -6,7 +6,6 @@ several thresholds and seeds are trained as one batch.
 
 from collections.abc import Sequence
 from dataclasses import fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -16,7 +15,7 @@ from gymnasium import spaces
 from downside.agent import Agent, Precision
 from downside.agents.actor_critic import ActorCritic
 from downside.bases.spaces import basis_for
-from downside.checks import check_choice, check_count
+from downside.checks import check_choice, check_count, check_names
 from downside.environments.base import Environment
 from downside.policies import Gibbs
 from downside.policies.base import Policy
@@ -92,7 +91,8 @@ def build(
     check_count("n_seeds", n_seeds, least=1)
     check_count("keep", keep, least=1)
     kind = Batches if way == "batches" else ActorCritic
-    _check_names(kind, settings)
+    names = [field.name for field in fields(kind)]
+    check_names("setting for this way to learn", settings, names)
     chosen = policy or _default_policy(env)
     if kind is Batches and policy is None and isinstance(env.observation_space, spaces.Discrete):
         settings = {**TABULAR, **settings}
@@ -136,12 +136,3 @@ def _default_policy(env: Environment[Any]) -> Policy:
             f"the actions are {actions}; give policy=, such as ds.Gaussian(...) or ds.Beta(...)"
         )
     return Gibbs(basis_for(env.observation_space), int(actions.n))
-
-
-def _check_names(kind: type[Any], settings: dict[str, Any]) -> None:
-    known = [field.name for field in fields(kind)]
-    for name in settings:
-        if name not in known:
-            close = get_close_matches(name, known, n=1)
-            advice = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
-            raise ValueError(f"there is no setting {name!r} for this way to learn; {advice}")
