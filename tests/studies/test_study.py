@@ -1,4 +1,5 @@
 import math
+import re
 
 import pytest
 
@@ -100,10 +101,8 @@ def test_a_file_says_the_same(tmp_path):
 def test_a_slip_in_a_file_is_named_with_what_is_meant(tmp_path, old, new, words):
     path = tmp_path / "slip.toml"
     path.write_text(TOML.replace(old, new))
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match=rf"slip\.toml.*{re.escape(words)}"):
         Study.from_toml(path)
-    assert words in str(error.value)
-    assert "slip.toml" in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -118,15 +117,14 @@ def test_a_slip_in_a_file_is_named_with_what_is_meant(tmp_path, old, new, words)
     ],
 )
 def test_other_specifications_are_checked_too(specification, words):
-    with pytest.raises(ValueError, match="one of|did you|imported") as error:
+    with pytest.raises(ValueError, match=re.escape(words)):
         complete(specification)
-    assert words in str(error.value)
 
 
 def test_the_grid_of_an_experiment_has_its_keys_only():
-    with pytest.raises(ValueError, match="did you mean seed?"):
+    with pytest.raises(ValueError, match="did you mean seed"):
         Study({"experiment": "bandit"}, {"seeds": [1]})
-    with pytest.raises(ValueError, match="no key of the grid 'setting.kl'"):
+    with pytest.raises(ValueError, match="no key of the grid 'setting"):
         Study(PORTFOLIO, {"setting.kl": [1]})
 
 

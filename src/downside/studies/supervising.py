@@ -22,10 +22,12 @@ from downside.store.errors import StoreError
 from downside.store.plain import encode
 from downside.studies.folder import Fate, read_fate
 from downside.studies.study import Limits, Trial
-from downside.studies.trial import DiskError, write_failure
+from downside.studies.trial import DiskError, count_attempts, write_failure
 
-MOST_KILLS, MOST_CRASHES = 8, 2
-"""Attempts without progress before a trial fails: kills come from outside, crashes from within."""
+MOST_KILLS, MOST_CRASHES, MOST_STARTS = 8, 2, 30
+"""Attempts without progress before a trial fails: kills come from outside, crashes from within.
+
+A worker that dies before it has begun says nothing about the trial, until very many have."""
 
 LOOK_SECONDS = 0.1
 STOP_SECONDS = 60.0
@@ -74,8 +76,8 @@ class Supervisor:
 
     def run(self, trial: Trial, folder: Path, limits: Limits, stopped: Callable[[], bool]) -> Fate:
         """Run a trial to its end, whatever happens to its process on the way."""
-        kills = crashes = 0
-        before = _progress(folder)
+        kills = crashes = starts = 0
+        before, begun = _progress(folder), count_attempts(folder)
         began = time.monotonic()
         while True:
             self._start(trial)
@@ -89,7 +91,12 @@ class Supervisor:
             now = _progress(folder)
             if now > before:
                 kills, crashes, before = 0, 0, now
-            kills, crashes = kills + (not is_crash), crashes + is_crash
+            if count_attempts(folder) == begun:
+                starts += 1
+                is_final = is_final or starts >= MOST_STARTS
+            else:
+                kills, crashes = kills + (not is_crash), crashes + is_crash
+                starts, begun = 0, count_attempts(folder)
             if is_final or (is_new and crashes >= MOST_CRASHES) or kills >= MOST_KILLS:
                 count = f", {kills + crashes} times without progress"
                 words = reason if is_final else reason + count
