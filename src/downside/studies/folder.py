@@ -15,6 +15,7 @@ from downside.store.plain import differences, encode
 from downside.studies.documents import read_document, write_document
 from downside.studies.study import Study, Trial
 
+_VIEWS = {"results.parquet", "results.csv", "summary.csv"}
 STUDY, MANIFEST = "study.json", "manifest.json"
 State = Literal["waiting", "stopped", "running", "done", "failed", "damaged"]
 
@@ -142,7 +143,7 @@ def _make(path: Path) -> None:
     if not path.is_dir():
         raise StoreError(f"{path} is not a folder; give another name")
     strange = {name for name in os.listdir(path) if not name.startswith(".")}
-    if strange - {STUDY, "lock", "trials", "cache", "ray"}:
+    if strange - {STUDY, "lock", "trials", "cache", "ray", *_VIEWS}:
         raise StoreError(f"{path} is not empty and holds no study; give a new folder")
 
 
