@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from downside.studies.driving import Drive
@@ -29,7 +30,8 @@ Engine = Literal["local", "ray"]
 Folder = Annotated[Path, typer.Argument(help="Folder of a study.")]
 EngineOption = Annotated[Engine, typer.Option(help="Processes of this machine, or Ray.")]
 AddressOption = Annotated[
-    str | None, typer.Option(help="An existing Ray cluster, such as auto; else Ray is started here.")
+    str | None,
+    typer.Option(help="An existing Ray cluster, such as auto; else Ray is started here."),
 ]
 WorkersOption = Annotated[
     int | None, typer.Option(min=1, help="Trials side by side; as many as there are cores.")
@@ -226,16 +228,15 @@ class View:
             words += f"; about {_span(seconds)} left"
         return words
 
-    def _picture(self) -> Table:
+    def _picture(self) -> Group:
         """Running trials first, then failed ones, then as many others as there is room for."""
         order = ("running", "failed", "damaged", "stopped", "done", "waiting")
         by_state = sorted(self._study.trials, key=lambda t: order.index(self._states[t.id]))
         room = max(5, self._console.height - 6)
         rows = [_row(self._folder, trial, self._states[trial.id]) for trial in by_state[:room]]
-        table = _table(rows)
         hidden = len(by_state) - len(rows)
-        table.caption = self._counts() + (f"; {hidden} not shown" if hidden > 0 else "")
-        return table
+        words = self._counts() + (f"; {hidden} not shown" if hidden > 0 else "")
+        return Group(_table(rows), Text(words))
 
 
 def _row(folder: Path, trial: "Trial", state: str) -> dict[str, str]:
@@ -280,7 +281,7 @@ def _states(folder: Path, study: "Study", *, running: bool) -> dict[str, dict[st
 def _table(rows: list[dict[str, str]]) -> Table:
     names = ("trial", "state", "steps/s", "mean", "risk of bound", "multiplier", "time left")
     used = [name for name in names if any(row.get(name) for row in rows)]
-    table = Table(*used, box=None, header_style="bold", caption_justify="left")
+    table = Table(*used, box=None, header_style="bold")
     table.columns[0].overflow = "fold"  # an id is there to be copied
     for row in rows:
         cells = [row.get(name, "") for name in used]
@@ -292,9 +293,8 @@ def _table(rows: list[dict[str, str]]) -> Table:
 def _counts(states: list[str]) -> str:
     """12 of 40 done, 1 failed, 2 running, 25 waiting."""
     words = [f"{states.count('done')} of {len(states)} done"]
-    for state in ("failed", "damaged", "running", "stopped", "waiting"):
-        if states.count(state):
-            words.append(f"{states.count(state)} {state}")
+    others = ("failed", "damaged", "running", "stopped", "waiting")
+    words += [f"{states.count(each)} {each}" for each in others if each in states]
     return ", ".join(words)
 
 
@@ -334,7 +334,7 @@ def _print_next(console: Console, folder: Path, states: list[str]) -> None:
 
 
 def _summary_table(summary: Any) -> Table:
-    """Per setting: mean and risk with intervals over seeds, share that meets the bound, failures."""
+    """Per setting: mean and risk with intervals over seeds, share that meets it, failures."""
 
     def number(row: dict[str, Any], name: str) -> str:
         if row[name] is None:

@@ -13,7 +13,7 @@ from downside.studies.collecting import collect
 from downside.studies.driving import run_study
 from downside.studies.folder import fates, read_study
 from downside.studies.study import Study
-from study_kills import children, is_alive, kill, start_driver, wait_until
+from study_kills import children, is_alive, kill, start_driver, wait_until, workers_of
 
 pytest.importorskip("ray")
 pytestmark = pytest.mark.slow
@@ -56,16 +56,16 @@ def test_kills_of_workers_and_of_the_driver_lose_nothing(tmp_path, expected):
         while driver.poll() is None and n_kills < goal:
             time.sleep(rng.uniform(0.2, 0.6))
             below = children(driver.pid)
-            found = [p for p in below if named(p, b"ray::") or named(p, b"studies.worker")]
+            found = [p for p in below if named(p, b"ray::square") or named(p, b"studies.worker")]
             if found and list(folder.glob("trials/*/*/log.txt")):
                 if n_kills == 0:
                     check_privacy(folder, below)
                 kill(rng.choice(found))
                 n_kills += 1
         if goal == 3:  # then the driver
-            below = children(driver.pid)
+            left = workers_of(driver.pid)
             driver.kill()
-            wait_until(lambda below=below: not any(map(is_alive, below)))
+            wait_until(lambda left=left: not any(map(is_alive, left)))
         out, err = driver.communicate()
     assert json.loads(out.splitlines()[-1]) == [0, 0, ""], err
     assert digests(folder) == expected
@@ -84,11 +84,11 @@ def test_a_head_that_is_killed_ends_the_drive_and_resume_does_the_rest(tmp_path,
     folder, base = tmp_path / "study", {**BASE, "arguments": {"seconds": 0.3}}
     driver = start_driver(folder, base, GRID, engine="ray", workers=2)
     wait_until(lambda: list(folder.glob("trials/*/*/manifest.json")))
-    below = children(driver.pid)
+    below, left = children(driver.pid), workers_of(driver.pid)
     for head in (p for p in below if named(p, b"gcs_server") or named(p, b"raylet/raylet")):
         kill(head)
     driver.communicate(timeout=120)
-    wait_until(lambda: not any(map(is_alive, below)))
+    wait_until(lambda: not any(map(is_alive, left)))
     drive = run_study(folder)
     assert (drive.failed, drive.left) == ([], [])
     assert digests(folder) == expected

@@ -6,6 +6,7 @@ are the same. Ray brings the tasks to the machines, and starts a task again when
 dies. Every machine must see the study's folder.
 """
 
+import importlib
 import importlib.util
 import os
 import secrets
@@ -27,6 +28,7 @@ from downside.studies.supervising import MOST_KILLS, Event, StoppedError, Superv
 
 _SOCKETS = 40  # characters; Ray puts about 65 more behind, and a socket's path has at most 107
 _LOCAL = "127.0.0.1"
+_QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
 
 
 def run_ray(
@@ -111,7 +113,7 @@ def _connected(path: Path, address: str | None, workers: int | None) -> Generato
     if address is not None:
         import ray
 
-        ray.init(address=address, runtime_env={"py_modules": _shipped()}, log_to_driver=False)
+        ray.init(address=address, runtime_env={"py_modules": _shipped()}, **_QUIET)
         try:
             yield ray
         finally:
@@ -119,14 +121,14 @@ def _connected(path: Path, address: str | None, workers: int | None) -> Generato
         return
     with _own_files(path) as files, _environment(_settings(path)):
         import ray  # it looks at the environment when it is imported
-        from ray._raylet import Config
 
-        Config.initialize("")  # and here once more, if it was imported long ago
+        config = importlib.import_module("ray._raylet").Config
+        config.initialize("")  # and here once more, if it was imported long ago
         ray.init(
             address="local",
             num_cpus=workers,
             include_dashboard=False,
-            log_to_driver=False,
+            **_QUIET,
             _node_ip_address=_LOCAL,
             _temp_dir=str(files),
         )
