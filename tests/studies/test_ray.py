@@ -3,9 +3,13 @@
 import json
 import os
 import random
+import socket
 import stat
 import subprocess
+import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
@@ -107,3 +111,27 @@ def test_a_poisoned_trial_on_ray(tmp_path):
     rows = dict(collect(tmp_path / "study").select("trial", "reason").collect().iter_rows())
     assert rows["poisoned/how=loop"] == "took longer than its limit of 2 s"
     assert "exit code 7" in rows["poisoned/how=exit"]
+
+
+def test_a_cluster_that_is_there_already_gets_the_package(tmp_path, expected, monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # so that it is bound to 127.0.0.1
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    ray = [str(Path(sys.executable).parent / "ray"), "start", "--head", "--block", "--num-cpus=2"]
+    with tempfile.TemporaryDirectory() as files:  # pytest's own have names too long for sockets
+        ray += [f"--port={port}", f"--temp-dir={files}", "--include-dashboard=false"]
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+        head = subprocess.Popen(
+            ray, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=files
+        )
+        wait_until(lambda: any(named(p, b"ray::RuntimeEnv") for p in children(head.pid)))
+        base = {**BASE, "arguments": {"seconds": 0.3}}
+        address = f"127.0.0.1:{port}"
+        driver = start_driver(tmp_path / "study", base, GRID, engine="ray", address=address)
+        out, err = driver.communicate()
+        head.terminate()
+        head.wait()
+    assert json.loads(out.splitlines()[-1]) == [0, 0, ""], err
+    assert digests(tmp_path / "study") == expected

@@ -24,7 +24,7 @@ from downside.studies.folder import Fate, read_fate
 from downside.studies.study import Limits, Trial
 from downside.studies.trial import DiskError, count_attempts, write_failure
 
-MOST_KILLS, MOST_CRASHES, MOST_STARTS = 8, 2, 30
+MOST_KILLS, MOST_CRASHES, MOST_STARTS = 20, 2, 30
 """Attempts without progress before a trial fails: kills come from outside, crashes from within.
 
 A worker that dies before it has begun says nothing about the trial, until very many have."""
