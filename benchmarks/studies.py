@@ -5,9 +5,9 @@
 
 The trials are NRCPO on the bandit, one device each. Each engine runs the study undisturbed, then
 once more with `kill -9` of workers and of the driver at random times. "Ideal" is the time that the
-trials themselves took, spread over the cores; "share again" is the work since the last checkpoint
-that every kill lost, as a share of all work (starting a new worker is not counted, and is in the
-wall time).
+trials themselves took, spread over the cores; what kills lose is measured
+at each of them: the time since the trial's last checkpoint if it was learning, else the time since
+it began (starting JAX, compiling or loading programs).
 """
 
 import argparse
@@ -22,7 +22,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from downside.studies.driving import run_study
 from downside.studies.folder import fates, read_study
+from downside.studies.study import Study
 
 STUDY = """
 name = "benchmark"
@@ -66,7 +68,7 @@ def workers_of(pid):
 def disturbed(file, out, engine, n_kills, n_driver_kills, pause, rng):
     """Run a study to its end among kills; how many there were."""
     done = driver_kills = 0
-    lost = 0.0
+    lost: list[tuple[float, float]] = []
     due = sorted(rng.sample(range(max(1, n_kills)), min(n_driver_kills, n_kills)))
     process = start(file, out, engine)
     while True:
@@ -76,12 +78,12 @@ def disturbed(file, out, engine, n_kills, n_driver_kills, pause, rng):
         found = workers_of(process.pid)
         if found and done < n_kills:
             chosen = rng.choice(found)
-            lost += lost_by(chosen, out)
+            lost.append(lost_by(chosen, out))
             with suppress(ProcessLookupError):
                 os.kill(chosen, signal.SIGKILL)
             done += 1
         if len(due) > driver_kills and done > due[driver_kills]:
-            lost += sum(lost_by(worker, out) for worker in workers_of(process.pid))
+            lost += [lost_by(worker, out) for worker in workers_of(process.pid)]
             process.kill()
             process.wait()
             driver_kills += 1
@@ -97,14 +99,40 @@ def read(out):
 
 
 def lost_by(pid, out):
-    """Seconds of work that the death of a worker loses: since its trial was last saved."""
+    """Seconds that the death of a worker loses: of learning since the last save, of starting.
+
+    Before the first save of an attempt that has made steps, Python and JAX start and programs are
+    compiled or loaded.
+    """
     for lock in out.glob("trials/*/*/*/lock"):
         with suppress(OSError, ValueError):
             text = lock.read_text()
             if text and json.loads(text)["pid"] == pid:
-                saved = [path.stat().st_mtime for path in lock.parent.glob("run/checkpoints/0*")]
-                return max(0.0, time.time() - max(saved, default=lock.stat().st_mtime))
-    return 0.0
+                began, now = lock.stat().st_mtime, time.time()
+                saved = [
+                    path.stat().st_mtime
+                    for path in lock.parent.glob("run/checkpoints/0*")
+                    if int(path.name) > 0 and path.stat().st_mtime > began
+                ]
+                return (now - max(saved), 0.0) if saved else (0.0, now - began)
+    return 0.0, 0.0
+
+
+def machinery(folder, n_trials=500):
+    """What a trial costs besides its own work: trials that take no time, and a look at all."""
+    base = {"function": "downside.studies.driving:hypotenuse", "arguments": {"a": 3.0}}
+    began = time.perf_counter()
+    run_study(out := Path(folder) / "nothing", Study(base, {"b": list(range(n_trials))}))
+    wall = time.perf_counter() - began
+    began = time.perf_counter()
+    read(out)
+    look = time.perf_counter() - began
+    return {
+        "trials": n_trials,
+        "trials_per_second": round(n_trials / wall, 1),
+        "look_milliseconds_per_trial": round(1e3 * look / n_trials, 2),
+        "load": os.getloadavg()[0],
+    }
 
 
 def measure(options, folder):
@@ -112,8 +140,10 @@ def measure(options, folder):
     file = write_study(folder, options.trials, options.steps)
     rng, cores = random.Random(7), os.cpu_count() or 1
     report = {"trials": options.trials, "steps": options.steps, "cores": cores, "engines": {}}
+    report["machinery"] = machinery(folder)
+    print("machinery", json.dumps(report["machinery"]), flush=True)
     reference = None
-    for engine in options.engines.split(","):
+    for engine in filter(None, options.engines.split(",")):
         began = time.perf_counter()
         process = start(file, out := Path(folder) / engine, engine)
         assert process.wait() == 0, out.with_suffix(".log").read_text()
@@ -126,7 +156,8 @@ def measure(options, folder):
             "wall_seconds": round(wall, 1),
             "ideal_seconds": round(sum(seconds) / cores, 1),
             "median_trial_seconds": round(sorted(seconds)[len(seconds) // 2], 3),
-            "first_trial_seconds": round(max(seconds), 1),
+            "slowest_trial_seconds": round(max(seconds), 1),
+            "load": os.getloadavg()[0],
             "trials_per_hour": round(3600 * options.trials / wall),
             "files_per_trial": sum(1 for _ in out.glob("trials/**/*") if _.is_file())
             / options.trials,
@@ -156,8 +187,9 @@ def _kills(options, file, folder, engine, wall, busy, rng, reference):
         "drivers_killed": n_driver,
         "wall_seconds": round(seconds, 1),
         "attempts": attempts,
-        "lost_seconds": round(lost, 1),
-        "share_again": round(lost / busy, 4),
+        "learning_lost_seconds": round(sum(learning for learning, _ in lost), 1),
+        "starting_lost_seconds": round(sum(starting for _, starting in lost), 1),
+        "share_of_learning_again": round(sum(learning for learning, _ in lost) / busy, 4),
         "trials_done": len(found),
         "same_bits": {name: fate.files for name, fate in found.items()} == reference,
     }
