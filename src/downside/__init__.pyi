@@ -61,6 +61,7 @@ from .signals import Fixed as Fixed
 from .signals import Penalty as Penalty
 from .signals import Shortfall as Shortfall
 from .signals import TDError as TDError
+from .studies.study import Study as Study
 from .training.tensorboard import TensorBoard as TensorBoard
 
 __version__: str

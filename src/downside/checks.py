@@ -1,5 +1,7 @@
 """Refusing bad arguments: what came, what is allowed."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from sys import float_info
 from typing import Any
 
@@ -52,3 +54,18 @@ def check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
     """Refuse a name that is not one of ``allowed``."""
     if value not in allowed:
         raise ValueError(f"{name} is {value!r}; choose one of {', '.join(map(repr, allowed))}")
+
+
+def check_names(what: str, names: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse a name that is not known, with the nearest one that is.
+
+    >>> check_names("key", ["treshold"], ["threshold", "order"])
+    Traceback (most recent call last):
+    ValueError: there is no key 'treshold'; did you mean threshold?
+    """
+    allowed = list(known)
+    for name in names:
+        if name not in allowed:
+            close = get_close_matches(str(name), allowed, n=1)
+            advice = f"did you mean {close[0]}?" if close else f"there are {', '.join(allowed)}"
+            raise ValueError(f"there is no {what} {name!r}; {advice}")

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from downside.cli_study import study_app
 from downside.experiments.catalogue import EXPERIMENTS, Scale
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(study_app, name="study")
 console = Console()
 COLOURS = {
     "holds": "green",

@@ -6,7 +6,6 @@ several thresholds and seeds are trained as one batch.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -17,7 +16,7 @@ from downside.agent import Agent, Precision
 from downside.agents.actor_critic import ActorCritic
 from downside.bases import Basis
 from downside.bases.spaces import basis_for
-from downside.checks import check_choice, check_count
+from downside.checks import check_choice, check_count, check_names
 from downside.defaults import (
     HIDDEN,
     Clock,
@@ -121,7 +120,8 @@ def build(
     check_count("num_envs", num_envs, least=1)
     check_count("keep", keep, least=1)
     kind = Batches if way == "batches" else ActorCritic
-    _check_names(kind, settings)
+    known = [field.name for field in fields(kind)]
+    check_names("setting for this way to learn", settings, known)
     if isinstance(env, Environment):
         _check_ours(discount=discount, horizon=horizon, env_options=env_options, num_envs=num_envs)
         hosting, observations = None, env.observation_space
@@ -269,12 +269,3 @@ def _named(policy: Any) -> PolicyName:
             f"policy is {policy!r}; give 'linear', 'mlp', or a policy such as ds.Gibbs(basis, 4)"
         )
     return policy
-
-
-def _check_names(kind: type[Any], settings: dict[str, Any]) -> None:
-    known = [field.name for field in fields(kind)]
-    for name in settings:
-        if name not in known:
-            close = get_close_matches(name, known, n=1)
-            advice = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
-            raise ValueError(f"there is no setting {name!r} for this way to learn; {advice}")

@@ -11,7 +11,13 @@ Names that start with "." are unfinished work and are never read as checkpoints,
 ``.replaced-STEP``, which counts while ``STEP`` itself is missing. Needs NumPy, not JAX.
 """
 
-from downside.store.checkpoint import Checkpoint, checkpoints, read_checkpoint, read_newest
+from downside.store.checkpoint import (
+    Checkpoint,
+    checkpoints,
+    newest_facts,
+    read_checkpoint,
+    read_newest,
+)
 from downside.store.errors import StoreError
 from downside.store.folder import RunFolder
 from downside.store.lock import Holder, holder
@@ -23,6 +29,7 @@ __all__ = [
     "StoreError",
     "checkpoints",
     "holder",
+    "newest_facts",
     "read_checkpoint",
     "read_newest",
 ]

@@ -22,6 +22,10 @@ from downside.store import Checkpoint, RunFolder, StoreError
 from downside.training.run import Report
 
 SAVE_SECONDS = 10.0
+"""The longest time between two checkpoints, and so what a kill can lose of a long run."""
+
+SAVE_SHARE, LOST_SHARE = 0.05, 0.02
+"""Sooner where little has been computed, as long as saving takes a small share of the time."""
 
 
 @record
@@ -62,7 +66,7 @@ class Keeper(AbstractContextManager["Keeper"]):
 
     def __enter__(self) -> "Keeper":
         self._open = RunFolder.open(self.path, self._identity, keep=self._keep)
-        self._due = time.monotonic() + SAVE_SECONDS
+        self._due = time.monotonic()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -88,6 +92,7 @@ class Keeper(AbstractContextManager["Keeper"]):
     def save(self, steps: int, saved: Saved, facts: dict[str, Any]) -> None:
         """Write a checkpoint and the table of records."""
         assert self._open is not None, "save() works within `with keeper:`"
+        began = time.monotonic()
         records = stacked(saved.reports)
         arrays = {**named(saved.learners, "learners"), **named(records, "records")}
         arrays |= {f"streams/{name}": array for name, array in (saved.streams or {}).items()}
@@ -104,7 +109,13 @@ class Keeper(AbstractContextManager["Keeper"]):
         self._open.save(steps, arrays, facts)
         if saved.reports:
             self._open.write_records(table(records))
-        self._due = time.monotonic() + SAVE_SECONDS
+        now = time.monotonic()
+        self._due = now + _pause(now - began, saved.seconds)
+
+
+def _pause(cost: float, seconds: float) -> float:
+    """How long to wait with the next checkpoint, when one costs so much after so long a run."""
+    return min(SAVE_SECONDS, max(cost / SAVE_SHARE, LOST_SHARE * seconds))
 
 
 def saved_in(found: Checkpoint, learners: Any) -> Saved:

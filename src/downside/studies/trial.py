@@ -1,0 +1,203 @@
+"""One trial in its folder, from its specification alone: what every engine runs."""
+
+import errno
+import hashlib
+import io
+import math
+import os
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from downside.specification import load
+from downside.store import files
+from downside.store.errors import StoreError, explaining
+from downside.store.lock import Lock
+from downside.store.writing import replace_file
+from downside.studies.folder import Fate, read_fate, write_fate
+from downside.studies.study import Trial
+
+ATTEMPT = "--- attempt "
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+_REFUSING = {*_FULL, errno.EIO, errno.EACCES, errno.EPERM}
+
+
+class DiskError(RuntimeError):
+    """The disk refuses: no fault of the trial, and the study stops."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a trial brought: rows of numbers, files, and why it counts as failed, if it does."""
+
+    rows: list[dict[str, Any]]
+    files: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    failure: str = ""
+
+
+def run_trial(trial: Trial, folder: Path) -> Fate:
+    """Run a trial unless it is done or has failed, and leave its results in its folder.
+
+    A trial that was stopped goes on from its newest checkpoint. An error of the trial is a fate
+    like another; errors of the disk are raised.
+    """
+    with _disk_errors(), explaining(f"{folder} could not be written"):
+        files.make_folders(folder)
+        lock = Lock(folder / "lock")
+    try:
+        with _disk_errors():
+            fate = read_fate(folder)
+            if fate.state in ("done", "failed"):
+                return fate
+            with _logging(folder) as attempts:
+                return _attempt(trial, folder, attempts)
+    finally:
+        lock.release()
+
+
+def write_failure(trial: Trial, folder: Path, reason: str, seconds: float, *, kept: bool) -> Fate:
+    """Note that a trial has failed; its process is gone, or it could not say more."""
+    with _disk_errors():
+        files.make_folders(folder)
+        attempts = count_attempts(folder)
+        fate = Fate("failed", reason, round(seconds, 3), attempts, kept)
+        return _keep(trial, folder, fate, [])
+
+
+def count_attempts(folder: Path) -> int:
+    """How often a process has begun or gone on with the trial in this folder."""
+    try:
+        log = (folder / "log.txt").read_text(errors="replace")
+    except FileNotFoundError:
+        return 0
+    return sum(line.startswith(ATTEMPT) for line in log.splitlines())
+
+
+def _attempt(trial: Trial, folder: Path, attempts: int) -> Fate:
+    began = time.perf_counter()
+
+    def fate(state: Any, reason: str = "", **options: Any) -> Fate:
+        return Fate(state, reason, round(time.perf_counter() - began, 3), attempts, **options)
+
+    try:
+        outcome = _RUN[trial.kind](trial.specification, folder)
+    except Exception as error:
+        if _is_behind(error, _FULL):
+            raise
+        text = traceback.format_exc()
+        replace_file(folder / "traceback.txt", text.encode())
+        reason = f"{type(error).__name__}: {error}"
+        return _keep(trial, folder, fate("failed", reason, kept=False), [])
+    for name, content in outcome.files.items():
+        replace_file(folder / name, content)
+    sums = {name: hashlib.sha256(content).hexdigest() for name, content in outcome.files.items()}
+    state = "failed" if outcome.failure else "done"
+    end = fate(state, outcome.failure, kept=not outcome.failure, files=sums)
+    return _keep(trial, folder, end, outcome.rows)
+
+
+def _keep(trial: Trial, folder: Path, fate: Fate, rows: list[dict[str, Any]]) -> Fate:
+    from downside.studies.collecting import results_of
+
+    content = io.BytesIO()
+    results_of(trial, fate.state, fate.reason, rows).write_parquet(content)
+    replace_file(folder / "results.parquet", content.getvalue())
+    sums = {**fate.files, "results.parquet": hashlib.sha256(content.getvalue()).hexdigest()}
+    whole = Fate(fate.state, fate.reason, fate.seconds, fate.attempts, fate.kept, sums)
+    facts = {
+        "host": socket.gethostname(),
+        "ended": datetime.now(UTC).isoformat(timespec="seconds"),
+        "environment": {key: os.environ.get(key, "") for key in _NOTED},
+    }
+    write_fate(folder, trial, whole, facts)
+    return whole
+
+
+_NOTED = ("JAX_PLATFORMS", "JAX_NUM_CPU_DEVICES", "PJRT_NPROC")
+
+
+def _run_training(specification: dict[str, Any], folder: Path) -> Outcome:
+    from downside.studies.training import run_training
+
+    return Outcome(*run_training(specification, folder))
+
+
+def _run_experiment(specification: dict[str, Any], folder: Path) -> Outcome:
+    from downside.experiments.base import reproduce
+
+    name, scale, seed = (specification[key] for key in ("experiment", "scale", "seed"))
+    command = f"downside reproduce {name} --scale {scale} --seed {seed}"
+    out = folder / "experiment"
+    claims = reproduce(name, out, scale=scale, seed=seed, command=command, resume=True)
+    rows = [
+        {
+            "name": claim.id,
+            "value": claim.measured,
+            "low": claim.low,
+            "high": claim.high,
+            "verdict": claim.verdict,
+        }
+        for claim in claims
+    ]
+    return Outcome(rows)
+
+
+def _run_function(specification: dict[str, Any], folder: Path) -> Outcome:
+    found = load("function", specification["function"])(**specification["arguments"])
+    values = {str(name): float(value) for name, value in dict(found).items()}
+    rows: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in values.items()]
+    wrong = [name for name, value in values.items() if math.isnan(value)]
+    return Outcome(rows, failure=f"{', '.join(wrong)}: not a number (NaN)" if wrong else "")
+
+
+_RUN = {"env": _run_training, "experiment": _run_experiment, "function": _run_function}
+
+
+@contextmanager
+def _logging(folder: Path) -> Generator[int]:
+    """Send what is printed, by Python or by libraries, to the trial's log."""
+    attempts = count_attempts(folder) + 1
+    log = os.open(folder / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    before = [os.dup(descriptor) for descriptor in (1, 2)]
+    try:
+        who = f"process {os.getpid()} on {socket.gethostname()}"
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        files.write(log, f"{ATTEMPT}{attempts}: {who} at {now}\n".encode())
+        for descriptor in (1, 2):
+            os.dup2(log, descriptor)
+        yield attempts
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for descriptor, old in zip((1, 2), before, strict=True):
+            os.dup2(old, descriptor)
+            os.close(old)
+        os.close(log)
+
+
+@contextmanager
+def _disk_errors() -> Generator[None]:
+    try:
+        yield
+    except (OSError, StoreError) as error:
+        if _is_behind(error, _REFUSING):
+            raise DiskError(str(error)) from error
+        raise
+
+
+def _is_behind(error: BaseException | None, numbers: set[int]) -> bool:
+    """Whether one of these refusals of the system is behind an error."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in numbers:
+            return True
+        error = error.__cause__
+    return False

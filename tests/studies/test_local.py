@@ -1,0 +1,244 @@
+"""Studies of quick functions on the local engine, among kills, poison and full disks."""
+
+import json
+import os
+import random
+import signal
+import time
+from collections import Counter
+
+import pytest
+
+from downside.store import StoreError
+from downside.studies import trial as trial_module
+from downside.studies.collecting import collect, summarise
+from downside.studies.driving import run_study
+from downside.studies.folder import StudyFolder, fates, read_fate, read_study, trial_folder
+from downside.studies.study import Study
+from study_kills import is_alive, kill, start_driver, wait_until, workers_of
+
+SQUARE = {"function": "study_trials:square"}
+
+
+def squares(n, **arguments):
+    return {**SQUARE, "arguments": arguments}, {"x": list(range(n))}
+
+
+def digests(folder):
+    """The SHA-256 of every file of results, by trial."""
+    return {name: fate.files for name, fate in fates(folder, read_study(folder)).items()}
+
+
+def notes(path):
+    return Counter(path.read_text().split())
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("studies") / "undisturbed"
+    run_study(folder, Study(*squares(60)))
+    return folder
+
+
+def test_every_trial_is_done_and_the_results_are_one_table(undisturbed):
+    table = collect(undisturbed).collect()
+    assert table.filter(name="square").sort("x")["value"].to_list() == [i**2 for i in range(60)]
+    assert set(table["state"]) == {"done"}
+    assert read_fate(undisturbed / "trials/square/x=7").attempts == 1
+
+
+def test_a_second_drive_does_nothing(undisturbed):
+    before = digests(undisturbed)
+    assert run_study(undisturbed).left == []
+    assert digests(undisturbed) == before
+    assert read_fate(undisturbed / "trials/square/x=7").attempts == 1
+
+
+def test_kills_of_workers_and_of_the_driver_lose_nothing_and_double_nothing(tmp_path, undisturbed):
+    folder, written = tmp_path / "study", tmp_path / "notes"
+    base, grid = squares(60, seconds=0.05, notes=str(written))
+    rng, n_kills = random.Random(3), 0
+    for goal in (6, 12, 20):  # kills of workers; then the driver, but for the last time
+        driver = start_driver(folder, base, grid, workers=2)
+        while driver.poll() is None and n_kills < goal:
+            before = written.stat().st_size if written.exists() else 0
+            while driver.poll() is None and (
+                not written.exists() or written.stat().st_size == before
+            ):
+                time.sleep(0.005)
+            time.sleep(rng.uniform(0.0, 0.1))
+            if found := workers_of(driver.pid):
+                kill(rng.choice(found))
+                n_kills += 1
+        if goal < 20:
+            left = workers_of(driver.pid)
+            driver.kill()
+            wait_until(lambda left=left: not any(map(is_alive, left)))
+        out, err = driver.communicate()
+    assert json.loads(out) == [0, 0, ""], err
+    found = digests(folder)
+    assert len(found) == 60
+    rows = collect(folder).collect()
+    assert rows["trial"].n_unique() == rows.height == 60
+    assert dict(zip(rows["x"], rows["value"], strict=True)) == {i: i**2 for i in range(60)}
+    again = notes(written).total() - 60
+    assert n_kills == 20
+    assert 0 < again <= n_kills + 4  # a kill costs the running trial, no other; 2 drivers, 2 each
+    attempts = [fate.attempts for fate in fates(folder, read_study(folder)).values()]
+    assert sum(attempts) >= notes(written).total()
+
+
+@pytest.fixture(scope="module")
+def poisoned(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("poisoned") / "study"
+    ways = ["good", "error", "nan", "crash", "exit", "loop", "hog", "killed once"]
+    os.environ["STUDY_MARK"] = str(folder.parent / "mark")
+    study = Study({"function": "study_trials:poisoned"}, {"how": ways}, seconds=3.0, memory_gb=0.5)
+    return run_study(folder, study, workers=2)
+
+
+@pytest.mark.parametrize(
+    ("way", "reason"),
+    [
+        ("error", "ArithmeticError: seven is not a square"),
+        ("nan", "value: not a number (NaN)"),
+        ("crash", "its process was ended by SIGSEGV, 2 times without progress"),
+        ("exit", "its process ended with exit code 7, 2 times without progress"),
+        ("loop", "took longer than its limit of 3 s"),
+        ("hog", "GB of memory, more than its limit of 0.5"),
+        ("good", ""),
+        ("killed%20once", ""),
+    ],
+)
+def test_a_poisoned_trial_is_a_row_with_its_reason(poisoned, way, reason):
+    name = f"poisoned/how={way}".replace("%20", " ")
+    fate = poisoned.fates[name]
+    assert reason in fate.reason
+    assert fate.state == ("failed" if reason else "done")
+    row = collect(poisoned.path).filter(trial=name).collect().row(0, named=True)
+    assert (row["state"], row["reason"]) == (fate.state, fate.reason)
+
+
+def test_what_a_poisoned_study_leaves(poisoned):
+    assert (len(poisoned.failed), poisoned.left, poisoned.stopped) == (6, [], "")
+    folder = poisoned.path / "trials/poisoned/how=error"
+    assert "seven is not a square" in (folder / "traceback.txt").read_text()
+    assert "said before the end" in (folder / "log.txt").read_text()
+    summary = summarise(poisoned.path).sort("setting")
+    assert summary.filter(setting="poisoned/how=loop")["failures"].to_list() == [1]
+    assert summary.filter(setting="poisoned/how=good")["mean"].to_list() == [3.5]
+
+
+def test_failed_trials_are_left_alone_until_they_are_asked_for(tmp_path, monkeypatch):
+    folder = tmp_path / "study"
+    study = Study({"function": "study_trials:poisoned"}, {"how": ["exit", "good"]})
+    assert [t.id for t in run_study(folder, study).failed] == ["poisoned/how=exit"]
+    attempts = read_fate(folder / "trials/poisoned/how=exit").attempts
+    run_study(folder)
+    assert read_fate(folder / "trials/poisoned/how=exit").attempts == attempts
+    run_study(folder, retry_failed=True)
+    assert read_fate(folder / "trials/poisoned/how=exit").attempts == 2 * attempts
+    assert read_fate(folder / "trials/poisoned/how=good").attempts == 1
+
+
+@pytest.mark.slow
+def test_a_trial_that_is_killed_again_and_again_fails_in_the_end(tmp_path):
+    base, grid = squares(1, seconds=60)
+    driver = start_driver(tmp_path / "study", base, grid, workers=1)
+    place = tmp_path / "study/trials/square/x=0"
+    for n in range(1, 21):
+        wait_until(lambda n=n: trial_module.count_attempts(place) == n)
+        kill(*workers_of(driver.pid))
+    assert json.loads(driver.communicate()[0]) == [1, 0, ""]
+    reason = read_fate(place).reason
+    assert reason == "its process was ended by SIGKILL, 20 times without progress"
+
+
+def test_a_second_driver_is_refused_and_the_first_one_named(tmp_path):
+    base, grid = squares(2, seconds=60)
+    driver = start_driver(tmp_path / "study", base, grid, workers=1)
+    with driver:
+        wait_until(lambda: workers_of(driver.pid))
+        with pytest.raises(StoreError, match=rf"is in use by process {driver.pid} on"):
+            run_study(tmp_path / "study")
+        driver.kill()
+    with StudyFolder.open(tmp_path / "study") as stale:  # the lock of a dead process is free
+        assert len(stale.study.trials) == 2
+
+
+def test_ctrl_c_stops_the_study_and_its_workers(tmp_path):
+    base, grid = squares(4, seconds=60)
+    driver = start_driver(tmp_path / "study", base, grid, workers=2)
+    wait_until(lambda: len(list((tmp_path / "study").glob("trials/*/*/log.txt"))) == 2)
+    found = workers_of(driver.pid)
+    driver.send_signal(signal.SIGINT)
+    out, err = driver.communicate(timeout=30)
+    assert json.loads(out) == [0, 4, "it was interrupted"], err
+    assert not any(map(is_alive, found))
+
+
+def test_a_full_disk_stops_the_study_and_no_trial_fails(tmp_path):
+    study = Study({"function": "study_trials:poisoned"}, {"how": ["full disk", "good"]})
+    drive = run_study(tmp_path / "study", study, workers=1)
+    assert "No space left on device" in drive.stopped
+    assert (len(drive.failed), len(drive.left)) == (0, 2)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "results.parquet"])
+def test_a_damaged_trial_is_made_again_with_the_same_bits(tmp_path, name):
+    folder = tmp_path / "study"
+    run_study(folder, Study(*squares(3)))
+    before = digests(folder)
+    damaged = folder / "trials/square/x=1" / name
+    damaged.write_bytes(damaged.read_bytes()[:-9] + b"nonsense\n")
+    assert fates(folder, read_study(folder))["square/x=1"].state == "damaged"
+    assert run_study(folder).left == []
+    assert digests(folder) == before
+
+
+def test_a_study_may_grow_and_may_not_change(tmp_path):
+    folder = tmp_path / "study"
+    run_study(folder, Study(*squares(2)))
+    base, grid = squares(3)
+    assert len(run_study(folder, Study(base, grid)).fates) == 3
+    with pytest.raises(StoreError, match=r"arguments.seconds is missing there and 0.25 here"):
+        run_study(folder, Study({**SQUARE, "arguments": {"seconds": 0.25}}, grid))
+    with pytest.raises(StoreError, match=r"with a trial square/x=2; give another folder"):
+        run_study(folder, Study(*squares(2)))
+
+
+def test_folders_that_cannot_be_used(tmp_path):
+    with pytest.raises(StoreError, match="holds no study; start one with: downside study run"):
+        run_study(tmp_path / "nowhere")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="file"):
+        run_study(tmp_path / "file", Study(*squares(1)))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").write_text("")
+    with pytest.raises(StoreError, match="not empty and holds no study"):
+        run_study(tmp_path / "other", Study(*squares(1)))
+
+
+def test_a_folder_that_refuses_to_be_written(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(30, "Read-only file system", "study")
+
+    monkeypatch.setattr("downside.store.files.make_folder", refuse)
+    with pytest.raises(StoreError, match=r"could not be opened for writing: Read-only"):
+        run_study(tmp_path / "study", Study(*squares(1)))
+
+
+def test_a_trial_that_another_process_runs_is_not_run_twice(tmp_path):
+    study = Study(*squares(1))
+    (one,) = study.trials
+    with StudyFolder.open(tmp_path / "study", study) as folder:
+        place = trial_folder(folder.path, one)
+        assert trial_module.run_trial(one, place).state == "done"
+        assert trial_module.run_trial(one, place).attempts == 1
+
+
+def test_options_are_checked(tmp_path):
+    with pytest.raises(ValueError, match="workers is 0"):
+        run_study(tmp_path, Study(*squares(1)), workers=0)
+    with pytest.raises(ValueError, match="only the engine 'ray' has one"):
+        run_study(tmp_path, Study(*squares(1)), address="auto")

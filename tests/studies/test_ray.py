@@ -1,0 +1,137 @@
+"""The same studies on a real Ray, started here: same results, among kills."""
+
+import json
+import os
+import random
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from downside.studies.collecting import collect
+from downside.studies.driving import run_study
+from downside.studies.folder import fates, read_study
+from downside.studies.study import Study
+from study_kills import children, is_alive, kill, start_driver, wait_until, workers_of
+
+pytest.importorskip("ray")
+pytestmark = pytest.mark.slow
+
+BASE = {"function": "study_trials:square"}
+GRID = {"x": list(range(30))}
+
+
+def digests(folder):
+    return {name: fate.files for name, fate in fates(folder, read_study(folder)).items()}
+
+
+def named(pid, words):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return words in file.read()
+    except OSError:
+        return False
+
+
+def listeners(pids):
+    """Where processes listen, as the system says."""
+    table = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True).stdout
+    lines = [line for line in table.splitlines() if any(f"pid={pid}," in line for pid in pids)]
+    return {line.split()[3].rpartition(":")[0] for line in lines}
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("studies") / "local"
+    run_study(folder, Study({**BASE, "arguments": {"seconds": 0.3}}, GRID))
+    return digests(folder)
+
+
+def test_kills_of_workers_and_of_the_driver_lose_nothing(tmp_path, expected):
+    folder, rng, n_kills = tmp_path / "study", random.Random(5), 0
+    base, driver = {**BASE, "arguments": {"seconds": 0.3}}, None
+    for goal in (3, 6):
+        driver = start_driver(folder, base, GRID, engine="ray", workers=2)
+        while driver.poll() is None and n_kills < goal:
+            time.sleep(rng.uniform(0.2, 0.6))
+            below = children(driver.pid)
+            found = [p for p in below if named(p, b"ray::square") or named(p, b"studies.worker")]
+            if found and list(folder.glob("trials/*/*/log.txt")):
+                if n_kills == 0:
+                    check_privacy(folder, below)
+                kill(rng.choice(found))
+                n_kills += 1
+        if goal == 3:  # then the driver
+            left = workers_of(driver.pid)
+            driver.kill()
+            wait_until(lambda left=left: not any(map(is_alive, left)))
+        out, err = driver.communicate()
+    assert json.loads(out.splitlines()[-1]) == [0, 0, ""], err
+    assert digests(folder) == expected
+    rows = collect(folder).collect()
+    assert rows["trial"].n_unique() == rows.height == len(expected)
+
+
+def check_privacy(folder, pids):
+    assert stat.S_IMODE(os.stat(folder / "ray").st_mode) == 0o700
+    assert stat.S_IMODE(os.stat(folder / "ray/token").st_mode) == 0o600
+    assert listeners(pids) <= {"127.0.0.1", "[::ffff:127.0.0.1]"}
+    assert list((folder / "ray/files").glob("session_*"))
+
+
+def test_a_head_that_is_killed_ends_the_drive_and_resume_does_the_rest(tmp_path, expected):
+    folder, base = tmp_path / "study", {**BASE, "arguments": {"seconds": 0.3}}
+    driver = start_driver(folder, base, GRID, engine="ray", workers=2)
+    wait_until(lambda: list(folder.glob("trials/*/*/manifest.json")))
+    below, left = children(driver.pid), workers_of(driver.pid)
+    for head in (p for p in below if named(p, b"gcs_server") or named(p, b"raylet/raylet")):
+        kill(head)
+    driver.communicate(timeout=120)
+    wait_until(lambda: not any(map(is_alive, left)))
+    drive = run_study(folder)
+    assert (drive.failed, drive.left) == ([], [])
+    assert digests(folder) == expected
+
+
+def test_a_poisoned_trial_on_ray(tmp_path):
+    driver = start_driver(
+        tmp_path / "study",
+        {"function": "study_trials:poisoned"},
+        {"how": ["exit", "good", "loop"]},
+        engine="ray",
+        limits={"seconds": 2.0},
+    )
+    out, err = driver.communicate()
+    assert json.loads(out.splitlines()[-1]) == [2, 0, ""], err
+    rows = dict(collect(tmp_path / "study").select("trial", "reason").collect().iter_rows())
+    assert rows["poisoned/how=loop"] == "took longer than its limit of 2 s"
+    assert "exit code 7" in rows["poisoned/how=exit"]
+
+
+def test_a_cluster_that_is_there_already_gets_the_package(tmp_path, expected, monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # so that it is bound to 127.0.0.1
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    ray = [str(Path(sys.executable).parent / "ray"), "start", "--head", "--block", "--num-cpus=2"]
+    with tempfile.TemporaryDirectory() as files:  # pytest's own have names too long for sockets
+        ray += [f"--port={port}", f"--temp-dir={files}", "--include-dashboard=false"]
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+        head = subprocess.Popen(
+            ray, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=files
+        )
+        wait_until(lambda: any(named(p, b"ray::RuntimeEnv") for p in children(head.pid)))
+        base = {**BASE, "arguments": {"seconds": 0.3}}
+        address = f"127.0.0.1:{port}"
+        driver = start_driver(tmp_path / "study", base, GRID, engine="ray", address=address)
+        out, err = driver.communicate()
+        head.terminate()
+        head.wait()
+    assert json.loads(out.splitlines()[-1]) == [0, 0, ""], err
+    assert digests(tmp_path / "study") == expected

@@ -1,0 +1,132 @@
+import math
+import re
+
+import pytest
+
+from downside.studies.study import Study, Trial, complete
+
+PORTFOLIO = {
+    "env": "downside/Portfolio-v0",
+    "settings": {"target": "centralised"},
+    "total_timesteps": 4000,
+}
+SQUARES = {"function": "study_trials:square"}
+
+TOML = """
+name = "frontier"
+
+[base]
+env = "downside/Portfolio-v0"
+env_arguments = { discount = 0.98 }
+settings = { target = "centralised" }
+total_timesteps = 4_000
+devices = 2
+
+[grid]
+threshold = [0.2, inf]
+order = [1, 2]
+
+[limits]
+seconds = 60
+"""
+
+
+def ids(base, grid):
+    return [trial.id for trial in Study(base, grid).trials]
+
+
+def test_a_grid_of_settings_arguments_and_keys():
+    study = Study(
+        PORTFOLIO,
+        {"threshold": [0.2], "env_arguments.unit_cost": [0.02, 0.03], "seed": [7], "n_seeds": [2]},
+    )
+    assert [trial.id for trial in study.trials] == [
+        "portfolio/threshold=0.2/unit_cost=0.02/seed=7/n_seeds=2",
+        "portfolio/threshold=0.2/unit_cost=0.03/seed=7/n_seeds=2",
+    ]
+    found = study.trials[1].specification
+    assert found["settings"] == {"target": "centralised", "threshold": 0.2}
+    assert found["env_arguments"] == {"unit_cost": 0.03}
+    assert (found["seed"], found["n_seeds"], found["devices"], found["gpus"]) == (7, 2, 1, 0)
+    assert study.trials[1].values["unit_cost"] == 0.03
+    assert PORTFOLIO["settings"] == {"target": "centralised"}
+
+
+def test_environments_targets_and_experiments_have_readable_ids():
+    base = {**PORTFOLIO, "settings": {"threshold": 0.2}}
+    assert ids(base, {"env": ["downside/Portfolio-v0", "downside/Tree-v0"], "target": [1.5]}) == [
+        "portfolio/target=1.5",
+        "tree/target=1.5",
+    ]
+    assert (
+        ids(base, {"target": ["centralised", {"fixed": 1.5}]})[1] == "portfolio/target=fixed(1.5)"
+    )
+    assert ids({"experiment": "bandit"}, {"scale": ["smoke"]}) == ["bandit/scale=smoke"]
+    assert ids({"experiment": "bandit"}, {}) == ["bandit"]
+
+
+def test_ids_are_safe_folders():
+    grid = {"notes": ["../../etc", ".hidden", "a/b", "n\x00", "x" * 400, "x" * 401]}
+    found = ids({**SQUARES, "arguments": {"x": 3}}, grid)
+    assert found[:3] == ["square/notes=..%2F..%2Fetc", "square/notes=.hidden", "square/notes=a%2Fb"]
+    assert all(len(part) <= 120 for each in found for part in each.split("/"))
+    assert len(set(found)) == 6
+
+
+def test_a_file_says_the_same(tmp_path):
+    (tmp_path / "study.toml").write_text(TOML)
+    study = Study.from_toml(tmp_path / "study.toml")
+    assert (study.name, study.limits.seconds, study.limits.memory_gb) == ("frontier", 60, math.inf)
+    assert study.trials[-1].id == "portfolio/threshold=Infinity/order=2"
+    assert study.trials[-1].devices == 2
+    assert Study.from_dict(study.to_dict()).to_dict() == study.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("[grid]", "[gird]", "no key 'gird'; did you mean grid?"),
+        ("threshold =", "treshold =", "no setting 'treshold'; did you mean threshold?"),
+        ("total_timesteps", "total_timestep", "did you mean total_timesteps?"),
+        ("seconds", "second", "no limit 'second'; did you mean seconds?"),
+        ("seconds = 60", "seconds = -1", "seconds is -1"),
+        ("discount", "dicount", "did you mean discount?"),
+        ("[0.2, inf]", "0.2", "threshold is 0.2; give a list"),
+        ("[0.2, inf]", "[0.2, 0.2]", "portfolio/threshold=0.2/order=1 is there twice"),
+        ("devices = 2", "devices = 0", "devices is 0"),
+        ("[base]", "[base", "is not TOML"),
+        ("order = [1, 2]", "settings.order = [1]", "settings is {'order': [1]}; give a list"),
+    ],
+)
+def test_a_slip_in_a_file_is_named_with_what_is_meant(tmp_path, old, new, words):
+    path = tmp_path / "slip.toml"
+    path.write_text(TOML.replace(old, new))
+    with pytest.raises(ValueError, match=rf"slip\.toml.*{re.escape(words)}"):
+        Study.from_toml(path)
+
+
+@pytest.mark.parametrize(
+    ("specification", "words"),
+    [
+        ({}, "this one has none"),
+        ({"env": "downside/Tree-v0", "experiment": "bandit"}, "experiment and env"),
+        ({"experiment": "bandits"}, "did you mean bandit?"),
+        ({"experiment": "bandit", "scale": "tiny"}, "choose one of 'smoke'"),
+        ({"function": "nowhere:f"}, "cannot be imported"),
+        ({"function": "math:hypot", "argument": {}}, "did you mean arguments?"),
+    ],
+)
+def test_other_specifications_are_checked_too(specification, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        complete(specification)
+
+
+def test_the_grid_of_an_experiment_has_its_keys_only():
+    with pytest.raises(ValueError, match="did you mean seed"):
+        Study({"experiment": "bandit"}, {"seeds": [1]})
+    with pytest.raises(ValueError, match="no key of the grid 'setting"):
+        Study(PORTFOLIO, {"setting.kl": [1]})
+
+
+def test_a_trial_knows_its_kind():
+    assert Trial("a", complete({"experiment": "bandit"})).kind == "experiment"

@@ -1,0 +1,111 @@
+"""Studies of real trainings: the same bits on every engine, and after kills."""
+
+import json
+import shutil
+import time
+
+import numpy as np
+import pytest
+
+from downside.specification import make_agent
+from downside.studies.collecting import collect, summarise
+from downside.studies.driving import run_study
+from downside.studies.folder import fates, read_study
+from downside.studies.study import Study
+from study_kills import kill, start_driver, wait_until, workers_of
+
+BASE = {
+    "env": "downside/Bandit-v0",
+    "settings": {"target": 1.0},
+    "n_seeds": 2,
+    "total_timesteps": 400_000,
+    "n_eval_episodes": 200,
+}
+GRID = {"threshold": [0.2, 0.4], "seed": [3]}
+pytestmark = pytest.mark.slow
+
+
+def digests(folder):
+    return {name: fate.files for name, fate in fates(folder, read_study(folder)).items()}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("studies") / "undisturbed"
+    drive = run_study(folder, Study(BASE, GRID), workers=1)
+    assert [fate.state for fate in drive.fates.values()] == ["done", "done"]
+    return folder
+
+
+@pytest.fixture
+def warm(tmp_path, undisturbed):
+    """A new folder with the compiled programs of the other study; they change no bit."""
+    shutil.copytree(undisturbed / "cache", tmp_path / "study/cache")
+    return tmp_path / "study"
+
+
+def test_what_a_training_leaves(undisturbed):
+    table = collect(undisturbed).collect()
+    assert table.height == 4
+    assert table["threshold"].to_list() == [0.2, 0.2, 0.4, 0.4]
+    assert table["seed_index"].to_list() == [0, 1, 0, 1]
+    assert (table["mean_low"] < table["mean"]).all()
+    assert (table["meets"] == (table["risk"] <= table["threshold"])).all()
+    folder = undisturbed / "trials/bandit/threshold=0.4/seed=3"
+    with np.load(folder / "policy.npz") as policy:
+        assert policy["theta"].shape == (2, 3)
+    summary = summarise(undisturbed)
+    assert summary["setting"].to_list() == ["bandit/threshold=0.2", "bandit/threshold=0.4"]
+    mean = table.filter(threshold=0.2)["mean"]
+    assert summary["mean"][0] == pytest.approx(mean.mean())
+    reach = 12.7062 * float(mean.std()) / np.sqrt(2)  # Student's, 1 degree of freedom
+    assert summary["mean_reach"][0] == pytest.approx(reach, rel=1e-4)
+
+
+def test_a_new_worker_and_a_used_one_give_the_same_bits(undisturbed, warm):
+    study = Study(BASE, {**GRID, "threshold": [0.4]})  # the second trial of the other study
+    run_study(warm, study, workers=1)
+    name = "bandit/threshold=0.4/seed=3"
+    assert digests(warm)[name] == digests(undisturbed)[name]
+
+
+def test_a_training_that_is_killed_goes_on_and_ends_with_the_same_bits(undisturbed, warm):
+    driver = start_driver(warm, BASE, GRID, workers=1)
+    for name in ("0.2", "0.4"):
+        run = warm / f"trials/bandit/threshold={name}/seed=3/run/checkpoints"
+        wait_until(lambda run=run: any(int(p.name) > 0 for p in run.glob("0*")), seconds=120)
+        time.sleep(0.3)
+        if name == "0.2":
+            kill(*workers_of(driver.pid))
+        else:
+            driver.kill()
+    driver.communicate()
+    drive = run_study(warm)
+    assert (drive.failed, drive.left) == ([], [])
+    assert sum(fate.attempts for fate in drive.fates.values()) >= 3
+    assert digests(warm) == digests(undisturbed)
+
+
+def test_the_same_bits_on_ray(undisturbed, warm):
+    pytest.importorskip("ray")
+    out, err = start_driver(warm, BASE, GRID, engine="ray", workers=1).communicate()
+    assert json.loads(out.splitlines()[-1]) == [0, 0, ""], err
+    assert digests(warm) == digests(undisturbed)
+
+
+def test_a_learner_that_is_not_finite_fails_its_trial(tmp_path, undisturbed):
+    shutil.copytree(undisturbed / "cache", tmp_path / "study/cache")
+    base = {**BASE, "settings": {"target": 1.0, "threshold": 0.2}, "total_timesteps": 4000}
+    base["env_arguments"] = {"mean_b": 3e38, "std_b": 3e38}
+    drive = run_study(tmp_path / "study", Study(base), workers=1)
+    (fate,) = drive.fates.values()
+    assert fate.state == "failed"
+    assert "learner 0: " in fate.reason
+    assert not fate.kept
+
+
+def test_the_agent_of_a_trial_is_that_of_its_specification(undisturbed):
+    trial = read_study(undisturbed).trials[1]
+    inner = {k: v for k, v in trial.specification.items() if k not in ("devices", "gpus")}
+    agent = make_agent(inner, folder=undisturbed / "trials" / trial.id / "run")
+    assert agent.steps == 400_000

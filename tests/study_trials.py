@@ -1,0 +1,63 @@
+"""Trials for the tests of studies: quick functions, good ones and poisoned ones."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+
+def square(x, seconds=0.0, notes=None):
+    """x squared, in so many seconds; each time it is computed, a line is added to the notes."""
+    if notes is not None:
+        with open(notes, "a") as file:
+            file.write(f"{x}\n")
+    time.sleep(seconds)
+    return {"square": float(x) ** 2}
+
+
+def poisoned(how):
+    """Good, or one of the ways in which a trial can go wrong."""
+    return WAYS[how]()
+
+
+def _loop():
+    while True:
+        pass
+
+
+def _hog():
+    held = []
+    while True:
+        held.append(bytearray(os.urandom(1000) * 20_000))
+        time.sleep(0.01)
+
+
+def _once_killed():
+    """Killed the first time; the trace of it is beside the log."""
+    mark = Path(os.environ["STUDY_MARK"])
+    if not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"value": 5.0}
+
+
+def _no_room():
+    raise OSError(28, "No space left on device", "somewhere")
+
+
+def _error():
+    print("said before the end")
+    raise ArithmeticError("seven is not a square")
+
+
+WAYS = {
+    "good": lambda: {"value": 3.5},
+    "error": _error,
+    "nan": lambda: {"value": float("nan"), "other": 1.0},
+    "crash": lambda: os.kill(os.getpid(), signal.SIGSEGV),
+    "exit": lambda: os._exit(7),
+    "loop": _loop,
+    "hog": _hog,
+    "killed once": _once_killed,
+    "full disk": _no_room,
+}
