@@ -161,7 +161,9 @@ def test_a_second_driver_is_refused_and_the_first_one_named(tmp_path):
         wait_until(lambda: workers_of(driver.pid))
         with pytest.raises(StoreError, match=rf"is in use by process {driver.pid} on"):
             run_study(tmp_path / "study")
+        left = workers_of(driver.pid)
         driver.kill()
+    wait_until(lambda: not any(map(is_alive, left)), seconds=20)  # in the middle of a long trial
     with StudyFolder.open(tmp_path / "study") as stale:  # the lock of a dead process is free
         assert len(stale.study.trials) == 2
 
