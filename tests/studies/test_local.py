@@ -158,10 +158,12 @@ def test_a_second_driver_is_refused_and_the_first_one_named(tmp_path):
     base, grid = squares(2, seconds=60)
     driver = start_driver(tmp_path / "study", base, grid, workers=1)
     with driver:
-        wait_until(lambda: workers_of(driver.pid))
+        wait_until(lambda: list((tmp_path / "study").glob("trials/*/*/log.txt")))
         with pytest.raises(StoreError, match=rf"is in use by process {driver.pid} on"):
             run_study(tmp_path / "study")
+        left = workers_of(driver.pid)
         driver.kill()
+    wait_until(lambda: not any(map(is_alive, left)), seconds=20)  # in the middle of a long trial
     with StudyFolder.open(tmp_path / "study") as stale:  # the lock of a dead process is free
         assert len(stale.study.trials) == 2
 
