@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 Scale = Literal["smoke", "default", "full"]
 
 EXPERIMENTS = {
-    "landscape": "Figs. 1 and 2: the tree and its landscape of mean and risk; claims 1 to 5",
+    "landscape": "Figs. 1 and 2: the tree and its landscape of mean and risk; claims 1 to 6",
     "bandit": "Fig. 3: three agents on the bandit, beside Monte-Carlo gradients; claim 7",
     "portfolio": "Fig. 4: mean against risk as the threshold grows; claims 10 and 12",
     "consumption": "Fig. 5: learning to consume under a bound, beside the optimum; claim 11",
@@ -45,7 +45,7 @@ CLAIMS = {
     6: PaperClaim(
         "compatible",
         "Theorem 1: the weights of compatible critics are the natural gradient of the Lagrangian",
-        (),
+        ("landscape",),
     ),
     7: PaperClaim(
         "bandit",

@@ -47,14 +47,14 @@ SCOPES: dict[Scale, Scope] = {
     ),
     "full": Scope(
         {
-            "printed": Plan(5, 1_700_000, 50),
-            "figure": Plan(5, 8_500_000, 250),
-            "RCPO": Plan(5, 8_500_000, 250),
-            "recommended": Plan(5, 8_400_000, 210),
-            "recommended, plain": Plan(5, 8_400_000, 210),
+            "printed": Plan(5, 850_000, 25),
+            "recommended": Plan(5, 6_000_000, 150),
+            "recommended, plain": Plan(5, 4_000_000, 100),
+            "figure": Plan(5, 3_400_000, 100),
+            "RCPO": Plan(5, 3_400_000, 100),
         },
-        n_episodes=100_000,
-        capital=Plan(5, 8_400_000, 10),
+        n_episodes=10_000,
+        capital=Plan(5, 4_000_000, 10),
     ),
 }
 

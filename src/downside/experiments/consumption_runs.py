@@ -180,7 +180,8 @@ def train(
         agent.learn(-(-plan.n_steps // plan.n_evaluations), progress_bar=False)
         if i < len(lines):
             continue
-        found = evaluate(preset.policy, env, agent.theta, key, plan.n_episodes)
+        fresh = jax.random.fold_in(key, i)
+        found = evaluate(preset.policy, env, agent.theta, fresh, plan.n_episodes)
         report = jax.tree.map(lambda x: x[-1], agent.records)
         line = {
             "steps": agent.steps,
@@ -218,7 +219,8 @@ def _numbers(
     policy: Product, env: Consumption, theta: np.ndarray, key: Array, n_episodes: int
 ) -> dict[str, float]:
     act = Partial(_act, policy, jnp.asarray(theta))
-    sums = rollout(env, act, key, n_episodes, measure=Partial(_measure, env), tile=50)
+    tile = min(2048, -(-n_episodes // 2))  # a few episodes fill two devices
+    sums = rollout(env, act, key, n_episodes, measure=Partial(_measure, env), tile=tile)
     returns, risks, shares = (np.asarray(x, float) for x in sums.total)
     lengths = np.asarray(sums.length, float)
     return {

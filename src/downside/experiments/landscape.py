@@ -11,6 +11,7 @@ from downside.exact.tree import (
 )
 from downside.experiments.base import Claim, Experiment, Results, Workshop
 from downside.experiments.catalogue import Scale
+from downside.experiments.theorem import judge_compatible, run_compatible
 from downside.experiments.theory import ROUNDING, judge_theory, run_theory
 
 N_RANDOM = {"smoke": 10, "default": 100, "full": 1000}
@@ -19,12 +20,14 @@ GRID = np.linspace(0.0, 1.0, 101)
 
 def run(scale: Scale, seed: int, workshop: Workshop) -> Results:
     """Every number that the figures and the verdicts need."""
-    return {**_landscape(), **run_theory(N_RANDOM[scale], seed)}
+    n = N_RANDOM[scale]
+    compatible = run_compatible(np.random.default_rng((seed, 6)), n)
+    return {**_landscape(), **run_theory(n, seed), **compatible}
 
 
 def judge(results: Results) -> list[Claim]:
-    """The verdicts on claims 1 to 5."""
-    return [*judge_theory(results), _judge_landscape(results)]
+    """The verdicts on claims 1 to 6."""
+    return [*judge_theory(results), _judge_landscape(results), judge_compatible(results)]
 
 
 def _landscape() -> dict[str, np.ndarray]:
