@@ -48,13 +48,12 @@ SCOPES: dict[Scale, Scope] = {
     "full": Scope(
         {
             "printed": Plan(5, 850_000, 25),
-            "recommended": Plan(5, 6_000_000, 150),
-            "recommended, plain": Plan(5, 4_000_000, 100),
+            "recommended": Plan(5, 4_000_000, 100),
             "figure": Plan(5, 3_400_000, 100),
             "RCPO": Plan(5, 3_400_000, 100),
         },
         n_episodes=10_000,
-        capital=Plan(5, 4_000_000, 10),
+        capital=Plan(5, 2_000_000, 5),
     ),
 }
 
