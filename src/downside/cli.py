@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from downside.cli_runs import run_in, runs_app
 from downside.cli_study import study_app
 from downside.experiments.catalogue import EXPERIMENTS, Scale
 
@@ -31,6 +32,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(runs_app)
 app.add_typer(study_app, name="study")
 console = Console()
 COLOURS = {
@@ -132,7 +134,7 @@ def status_command(
     from downside.store.status import read_status
 
     try:
-        status = read_status(folder)
+        status = read_status(run_in(folder))
     except StoreError as error:
         raise ValueError(str(error)) from error
     if as_json:

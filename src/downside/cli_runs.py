@@ -1,0 +1,532 @@
+"""``downside train``, ``evaluate``, ``frontier``, ``check``, ``report``; like ``cli``, it prints.
+
+Nothing heavy is imported before a command needs it. A run's folder holds ``specification.json``,
+all that is needed to make its agent again, and the run itself in ``run``.
+"""
+
+import json
+import math
+import os
+import shlex
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+
+from downside import cli_options as options
+
+if TYPE_CHECKING:
+    from downside.agent import Agent
+    from downside.evaluation import Evaluations
+
+runs_app = typer.Typer(pretty_exceptions_enable=False)
+SPECIFICATION, RUN = "specification.json", "run"
+N_THRESHOLDS = 11
+
+Env = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="ENV",
+        help="A Gymnasium id, one of ours such as downside/Portfolio-v0, or module:factory.",
+    ),
+]
+NeededEnv = Annotated[
+    str, typer.Argument(metavar="ENV", help="A Gymnasium id, one of ours, or module:factory.")
+]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run, as train made it.")]
+Out = Annotated[Path, typer.Option(metavar="DIR", help="Folder for all that comes out.")]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on with the run in the folder, or start it.")
+]
+Algo = Annotated[
+    Literal["nrcpo", "rcpo", "nac"] | None,
+    typer.Option(help="nrcpo (default), rcpo, or nac without a bound."),
+]
+BoundAlgo = Annotated[
+    Literal["nrcpo", "rcpo"] | None, typer.Option(help="nrcpo (default) or rcpo.")
+]
+Target = Annotated[
+    str | None,
+    typer.Option(help="A number (less is a shortfall), centralised, td-error, module:function."),
+]
+Threshold = Annotated[
+    list[str] | None,
+    typer.Option(help="The most risk, in units of the return; several: again, or with commas."),
+]
+Thresholds = Annotated[
+    str | None,
+    typer.Option(help="start:stop:count or a,b,c; 11 up to the risk without a bound if none."),
+]
+Steps = Annotated[
+    int | None, typer.Option(min=1, help="Steps of each policy in all; 300,000 by default.")
+]
+Seeds = Annotated[int | None, typer.Option(min=1, help="Independent policies; 1 by default.")]
+Seed = Annotated[int | None, typer.Option(min=0, help="Seed of everything random; 0 by default.")]
+Order = Annotated[float | None, typer.Option(help="Order of the partial moment; 1 by default.")]
+Way = Annotated[
+    Literal["batches", "online"] | None, typer.Option(help="batches (default), or as the paper.")
+]
+PolicyName = Annotated[Literal["linear", "mlp"] | None, typer.Option(help="linear (default).")]
+Discount = Annotated[
+    float | None, typer.Option(help="For Gymnasium environments; none by default.")
+]
+Horizon = Annotated[int | None, typer.Option(help="For Gymnasium environments.")]
+NumEnvs = Annotated[int | None, typer.Option(min=1, help="Copies that make a batch together.")]
+PrecisionName = Annotated[
+    Literal["float32", "float64"] | None, typer.Option(help="float32 (default).")
+]
+Option = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="Any other setting of the algorithm."),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="An argument of the environment."),
+]
+EvalEpisodes = Annotated[
+    int | None,
+    typer.Option(min=2, help="Fresh episodes to judge by; 10,000, or 100 in Python environments."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show nothing while it runs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead.")]
+
+
+@runs_app.command("train")
+def train_command(
+    context: typer.Context,
+    out: Out,
+    env: Env = None,
+    algo: Algo = None,
+    target: Target = None,
+    threshold: Threshold = None,
+    total_timesteps: Steps = None,
+    n_seeds: Seeds = None,
+    seed: Seed = None,
+    order: Order = None,
+    way: Way = None,
+    policy: PolicyName = None,
+    discount: Discount = None,
+    horizon: Horizon = None,
+    num_envs: NumEnvs = None,
+    precision: PrecisionName = None,
+    option: Option = None,
+    set_: Set = None,
+    n_eval_episodes: EvalEpisodes = None,
+    resume: Resume = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train policies under a bound on risk, and judge them by fresh episodes."""
+    given = options.typed({**context.params, "set": set_})
+    with _told_plainly():
+        specification = _settled(out, given, "--threshold", resume=resume)
+        agent = _train(out, specification, "train", quiet=quiet)
+        found = agent.evaluate(specification["n_eval_episodes"])
+    if as_json:
+        _print_json(_document(out, specification, agent, found, "train"))
+    else:
+        _say("while it learnt, at the end:")
+        _say("\n".join(f"  {line}" for line in agent.summary().splitlines()))
+        _say(f"on {found[0].n_episodes:,} fresh episodes of each policy:")
+        _say("\n".join(f"  {line}" for line in _verdicts(found)))
+        _say_next(out, specification, "train")
+    _fail_if_broken(agent)
+
+
+@runs_app.command("evaluate")
+def evaluate_command(
+    folder: Folder,
+    n_eval_episodes: EvalEpisodes = None,
+    deterministic: Annotated[
+        bool, typer.Option("--deterministic", help="Judge the most likely actions.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the episodes.")] = 1,
+    target: Annotated[
+        float | None, typer.Option(help="Judge about this return instead of the run's target.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A picture of the returns: png, svg, pdf.")
+    ] = None,
+    kind: Annotated[
+        Literal["histogram", "probability", "fan", "underwater"],
+        typer.Option(help="What the picture shows."),
+    ] = "histogram",
+    as_json: AsJson = False,
+) -> None:
+    """Judge the policies of a run by fresh episodes: every measure with its interval."""
+    with _told_plainly():
+        agent, specification = read_run(folder)
+        found = agent.evaluate(
+            n_eval_episodes or specification.get("n_eval_episodes"),
+            deterministic,
+            seed=seed,
+            target=target,
+        )
+        if plot is not None:
+            _check_picture("--plot", plot)
+            found.plot(plot, kind=kind)
+    if as_json:
+        _print_json({"folder": str(folder), "steps": agent.steps, **found.to_dict()})
+        return
+    _say(str(found))
+    if plot is not None:
+        _say(str(plot))
+
+
+@runs_app.command("frontier")
+def frontier_command(
+    context: typer.Context,
+    out: Out,
+    env: Env = None,
+    target: Target = None,
+    thresholds: Thresholds = None,
+    algo: BoundAlgo = None,
+    total_timesteps: Steps = None,
+    n_seeds: Seeds = None,
+    seed: Seed = None,
+    order: Order = None,
+    way: Way = None,
+    policy: PolicyName = None,
+    discount: Discount = None,
+    horizon: Horizon = None,
+    num_envs: NumEnvs = None,
+    precision: PrecisionName = None,
+    option: Option = None,
+    set_: Set = None,
+    n_eval_episodes: EvalEpisodes = None,
+    resume: Resume = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """The best mean return for every bound on risk: table, CSV, Parquet and a picture."""
+    given = options.typed({**context.params, "set": set_})
+    if not resume:
+        given = {"n_seeds": 5, **given}
+    with _told_plainly():
+        if not (resume and _holds_a_run(out)) and thresholds is None and "settings" in given:
+            _check_free(out, resume=resume)
+            given = _with_thresholds(given, quiet=quiet)
+        specification = _settled(out, given, "--thresholds", resume=resume)
+        agent = _train(out, specification, "frontier", quiet=quiet)
+        from downside.frontiers import Frontier
+
+        found = agent.evaluate(specification["n_eval_episodes"])
+        bounds = tuple(float(each[0].threshold) for each in agent.constraints)
+        frontier = Frontier(bounds, found, agent, f"{agent.steps:,} steps for each policy")
+        files = [out / f"frontier.{kind}" for kind in ("csv", "parquet", "png")]
+        frontier.to_frame().write_csv(files[0])
+        frontier.to_frame().write_parquet(files[1])
+        frontier.plot(files[2])
+    if as_json:
+        document = _document(out, specification, agent, found, "frontier")
+        document |= {"frontier": frontier.summary().to_dicts(), "files": [str(f) for f in files]}
+        _print_json(document)
+    else:
+        _say("\n".join([str(frontier), "", *map(str, files)]))
+        _say_next(out, specification, "frontier")
+    _fail_if_broken(agent)
+
+
+@runs_app.command("check")
+def check_command(
+    env: NeededEnv,
+    set_: Set = None,
+    n_steps: Annotated[int, typer.Option(min=2, help="Random steps to try, at least.")] = 2000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random actions.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Try an environment with random actions and say what is wrong with it; 1 if something is."""
+    arguments = options.pairs("--set", set_ or ())
+    made = _made({"env": env, "env_arguments": arguments})
+    from downside.environments.checking import check_env
+
+    found = check_env(_named(env, made, arguments), n_steps=n_steps, seed=seed)
+    if as_json:
+        findings = [vars(each) for each in found.findings]
+        seen = {"steps": found.n_steps, "episodes": found.n_episodes}
+        _print_json({"env": env, "ok": found.ok, "findings": findings, **seen})
+    else:
+        _say(str(found))
+    if not found.ok:
+        sys.exit(1)
+
+
+@runs_app.command("report")
+def report_command(
+    folder: Folder, n_eval_episodes: EvalEpisodes = None, as_json: AsJson = False
+) -> None:
+    """Write DIR/report.html: verdicts, learning curves, and the returns of fresh episodes."""
+    with _told_plainly():
+        agent, specification = read_run(folder)
+        if agent.steps == 0:
+            raise ValueError(f"{folder} holds a run without a step; train it first")
+        from downside.report.run_page import write_run_page
+
+        found = agent.evaluate(n_eval_episodes or specification.get("n_eval_episodes"))
+        facts = specification or {"algorithm": "agent", "env": str(folder)}
+        command = f"downside report {shlex.quote(str(folder))}"
+        page = write_run_page(folder / "report.html", agent, found, facts, command)
+    if as_json:
+        _print_json({"report": str(page), "verdicts": found.verdicts})
+        return
+    _say("\n".join([*found.verdicts, str(page)]))
+
+
+def run_in(folder: Path) -> Path:
+    """Where the checkpoints are: in ``run`` if the command line trained it."""
+    return folder / RUN if (folder / SPECIFICATION).exists() else folder
+
+
+def read_run(folder: Path) -> "tuple[Agent, dict[str, Any]]":
+    """The agent in a folder as it was last saved, and its specification; nothing is locked.
+
+    A folder that was made in Python has no specification.
+    """
+    from functools import partial
+
+    from downside.store import read_newest
+    from downside.studies.documents import read_document
+
+    specification = read_document(folder / SPECIFICATION)
+    if specification is None:
+        if not (folder / "checkpoints").is_dir():
+            raise ValueError(
+                f"there is no run in {folder}; make one with: downside train ENV --out {folder}"
+            )
+        from downside.saving import load
+
+        return load(folder), {}
+    from downside.specification import make_agent
+    from downside.training.keeping import saved_in
+
+    found = read_newest(folder / RUN)
+    _made(specification)
+    return make_agent(specification).restore(partial(saved_in, found)), specification
+
+
+def _settled(out: Path, given: Mapping[str, Any], option: str, *, resume: bool) -> dict[str, Any]:
+    """The whole specification of the run in ``out``, new or resumed, checked."""
+    if resume and _holds_a_run(out):
+        from downside.studies.documents import read_document
+
+        saved = read_document(out / SPECIFICATION)
+        if saved is None:
+            raise ValueError(
+                f"{out} holds a run that was made in Python, and its settings are there; go on "
+                "with it in Python, or choose another --out"
+            )
+        whole = options.resumed(saved, given, out)
+    else:
+        _check_free(out, resume=resume)
+        whole = options.started(given, option)
+    _use_cores(whole, out)
+    _made(whole)
+    from downside.specification import completed
+
+    return completed(whole)
+
+
+def _holds_a_run(out: Path) -> bool:
+    return (out / SPECIFICATION).exists() or (out / "checkpoints").exists()
+
+
+def _check_free(out: Path, *, resume: bool) -> None:
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"--out is {out}, which is a file; give a folder")
+    if _holds_a_run(out) and not resume:
+        raise ValueError(
+            f"--out is {out}, which holds a run; add --resume to go on with it, or choose another "
+            "folder"
+        )
+
+
+def _train(out: Path, specification: dict[str, Any], command: str, *, quiet: bool) -> "Agent":
+    from downside.specification import make_agent
+    from downside.studies.documents import write_document
+
+    agent = make_agent(specification, folder=out / RUN)
+    out.mkdir(parents=True, exist_ok=True)
+    write_document(out / SPECIFICATION, specification)
+    try:
+        return agent.learn(specification["total_timesteps"], progress_bar=not quiet)
+    except KeyboardInterrupt:
+        words = f"go on with: {_going_on(command, out)}"
+        Console(stderr=True).print(words, markup=False, highlight=False, soft_wrap=True)
+        sys.exit(130)
+
+
+def _with_thresholds(given: Mapping[str, Any], *, quiet: bool) -> dict[str, Any]:
+    """Thresholds from 0 to the risk of a run without a bound, which is made first."""
+    settings = {**given["settings"], "threshold": [math.inf]}
+    whole = options.started({**given, "settings": settings}, "--thresholds")
+    _use_cores(whole)
+    _made(whole)
+    from downside.specification import make_agent
+
+    agent = make_agent(whole).learn(whole["total_timesteps"], progress_bar=not quiet)
+    risk = agent.evaluate(whole.get("n_eval_episodes")).over_seeds("proxy").value
+    if not risk > 0.0:
+        raise ValueError(
+            f"the risk of a run without a bound is {risk:.4g}: there is nothing to trade for the "
+            "mean; give a higher --target, or --thresholds"
+        )
+    bounds = options.grid("--thresholds", f"0:{risk}:{N_THRESHOLDS}")
+    return {**given, "settings": {**settings, "threshold": bounds}}
+
+
+def _made(specification: Mapping[str, Any]) -> Any:
+    """The environment of a specification, made once; what is wrong with it in one sentence."""
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.insert(0, here)  # as python -m has it, so that module:factory finds your file
+    name, arguments = specification["env"], dict(specification.get("env_arguments", {}))
+    from downside.specification import make_environment
+
+    try:
+        made = make_environment(specification)
+        if isinstance(made, str):
+            import gymnasium
+
+            gymnasium.make(made, **arguments).close()
+        return made
+    except ValueError as error:
+        raise ValueError(" ".join(str(error).split())) from error
+    except Exception as error:
+        words = " ".join(f"{type(error).__name__}: {error}".split())
+        told = ", ".join(f"--set {key}={value}" for key, value in arguments.items())
+        raise ValueError(
+            f"ENV is {name!r}, and it cannot be made with {told or 'no --set'} ({words}); "
+            "see which arguments it takes, and give them by --set key=value"
+        ) from error
+
+
+def _named(name: str, made: Any, arguments: dict[str, Any]) -> Any:
+    """What `check_env` takes, called as it was typed."""
+    if not arguments or not (isinstance(made, str) or callable(made)):
+        return made
+
+    def make() -> Any:
+        import gymnasium
+
+        if isinstance(made, str):
+            return gymnasium.make(made, disable_env_checker=True, **arguments)
+        return made(**arguments)
+
+    make.__name__ = name
+    return make
+
+
+def _use_cores(specification: Mapping[str, Any], out: Path | None = None) -> None:
+    """A JAX device for each core where episodes are compiled; must be said before JAX starts.
+
+    A run that goes on needs as many as it had.
+    """
+    if out is not None and (out / RUN / "checkpoints").is_dir():
+        from downside.store import checkpoints, read_newest
+
+        if checkpoints(out / RUN):
+            os.environ["JAX_NUM_CPU_DEVICES"] = str(read_newest(out / RUN).identity["devices"])
+    elif str(specification["env"]).startswith("downside/"):
+        os.environ.setdefault("JAX_NUM_CPU_DEVICES", str(os.cpu_count() or 1))
+
+
+def _document(
+    out: Path, specification: Mapping[str, Any], agent: "Agent", found: "Evaluations", command: str
+) -> dict[str, Any]:
+    return {
+        "folder": str(out),
+        "specification": dict(specification),
+        "steps": agent.steps,
+        "thresholds": _rows(found),
+        "failures": agent.failures(),
+        "next": _following(out, specification, command),
+    }
+
+
+def _say_next(out: Path, specification: Mapping[str, Any], command: str) -> None:
+    _say("\n".join(["", "next:", *(f"  {e}" for e in _following(out, specification, command))]))
+
+
+def _following(out: Path, specification: Mapping[str, Any], command: str) -> list[str]:
+    """Commands to paste."""
+    where, more = shlex.quote(str(out)), 2 * specification["total_timesteps"]
+    longer = f"{_going_on(command, out)} --total-timesteps {more}"
+    return [f"downside evaluate {where}", f"downside report {where}", longer]
+
+
+def _fail_if_broken(agent: "Agent") -> None:
+    failures = agent.failures()
+    if failures:
+        Console(stderr=True).print("\n".join(failures), markup=False, highlight=False)
+        sys.exit(1)
+
+
+def _rows(found: "Evaluations") -> list[dict[str, Any]]:
+    """For each threshold: mean and risk over the seeds, and how many hold."""
+    rows: list[dict[str, Any]] = []
+    for block in found.blocks:
+        row: dict[str, Any] = {"mean": block.over_seeds("mean").to_dict()}
+        if bounds := block[0].bounds:
+            row |= {"bound": bounds[0].name, "threshold": bounds[0].threshold}
+            row["risk"] = [one.bounds[0].value for one in block]
+            row["hold"] = sum(all(bound.holds for bound in one.bounds) for one in block)
+            row["verdicts"] = block.verdicts
+        rows.append({**row, "n_seeds": found.n_seeds})
+    return rows
+
+
+def _verdicts(found: "Evaluations") -> list[str]:
+    lines: list[str] = []
+    for block in found.blocks:
+        mean = block.over_seeds("mean")
+        words = f"mean return {mean.value:.4g} [{mean.low:.4g}, {mean.high:.4g}]"
+        lines.append("; ".join([words, *block.verdicts]))
+    return lines
+
+
+def _going_on(command: str, out: Path) -> str:
+    return f"downside {command} --resume --out {shlex.quote(str(out))}"
+
+
+def _check_picture(option: str, file: Path) -> None:
+    if file.suffix not in (".png", ".svg", ".pdf"):
+        raise ValueError(f"{option} is {file}; give a file that ends with .png, .svg or .pdf")
+
+
+def _say(text: str) -> None:
+    Console().print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _print_json(document: Mapping[str, Any]) -> None:
+    print(json.dumps(_plain(document), allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    """As JSON holds it: None for what is not finite but inf, which is text."""
+    inner: Any = value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in inner.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in inner]
+    if isinstance(value, bool | int | str) or value is None:
+        return value
+    if hasattr(value, "item"):
+        return _plain(value.item())
+    number = float(value)
+    return number if math.isfinite(number) else "inf" if number > 0 else None
+
+
+@contextmanager
+def _told_plainly() -> Generator[None]:
+    """What is wrong with a folder is bad input: one sentence, exit code 2."""
+    try:
+        yield
+    except RuntimeError as error:
+        from downside.store import StoreError
+
+        if isinstance(error, StoreError):
+            raise ValueError(str(error)) from error
+        raise
