@@ -17,9 +17,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from downside.cli_runs import run_in, runs_app
+from downside.cli_runs import runs_app
 from downside.cli_study import study_app
 from downside.experiments.catalogue import EXPERIMENTS, Scale
+from downside.runs import run_in
 
 if TYPE_CHECKING:
     from downside.experiments.base import Claim
@@ -56,7 +57,7 @@ def main() -> None:
 def _fail(message: str, code: int) -> None:
     console = Console(stderr=True)
     console.print("error:", style="red", end=" ")
-    console.print(message, markup=False, highlight=False)
+    console.print(message, markup=False, highlight=False, soft_wrap=True)
     sys.exit(code)
 
 

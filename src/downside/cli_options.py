@@ -2,6 +2,7 @@
 
 import ast
 import math
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -34,7 +35,7 @@ def typed(options: Mapping[str, Any]) -> dict[str, Any]:
         if name in (*SETTINGS, "target", "threshold"):
             raise ValueError(f"--option has {name}; give it as --{dashed(name)} instead")
         settings[name] = value
-    arguments = pairs("--set", options.get("set") or ())
+    arguments = pairs("--set", options.get("set_") or ())
     found |= {"env_arguments": arguments} if arguments else {}
     return found | ({"settings": settings} if settings else {})
 
@@ -97,6 +98,33 @@ def resumed(saved: Mapping[str, Any], given: Mapping[str, Any], folder: Any) -> 
         elif key not in MAY_CHANGE:
             _compare("algo" if key == "algorithm" else key, value, saved[key], folder)
     return {**saved, **{key: given[key] for key in MAY_CHANGE if key in given}}
+
+
+def command(specification: Mapping[str, Any], folder: Any) -> str:
+    """What to type for such a run.
+
+    >>> settings = {"target": "td_error", "threshold": [0.1, 0.2]}
+    >>> command({"env": "A-v0", "algorithm": "rcpo", "settings": settings}, "runs/a")
+    'downside train A-v0 --algo rcpo --target td-error --threshold 0.1,0.2 --out runs/a'
+    """
+    words = ["downside", "train", str(specification["env"]), "--algo", specification["algorithm"]]
+    for name, value in specification.get("settings", {}).items():
+        if name in (*SETTINGS, "target", "threshold"):
+            words += [f"--{dashed(name)}", _written(value)]
+        else:
+            words += ["--option", f"{name}={value}"]
+    for name, value in specification.get("env_arguments", {}).items():
+        words += ["--set", f"{name}={value}"]
+    for name in TOP[1:]:
+        if specification.get(name) is not None:
+            words += [f"--{dashed(name)}", str(specification[name])]
+    return shlex.join([*words, "--out", str(folder)])
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value))  # pyright: ignore[reportUnknownArgumentType]
+    return dashed(value) if value == "td_error" else str(value)
 
 
 def _compare(name: str, value: Any, before: Any, folder: Any) -> None:

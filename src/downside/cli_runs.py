@@ -1,12 +1,10 @@
 """``downside train``, ``evaluate``, ``frontier``, ``check``, ``report``; like ``cli``, it prints.
 
-Nothing heavy is imported before a command needs it. A run's folder holds ``specification.json``,
-all that is needed to make its agent again, and the run itself in ``run``.
+Nothing heavy is imported before a command needs it.
 """
 
 import json
 import math
-import os
 import shlex
 import sys
 from collections.abc import Generator, Mapping
@@ -18,14 +16,23 @@ import typer
 from rich.console import Console
 
 from downside import cli_options as options
+from downside.runs import (
+    RUN,
+    SPECIFICATION,
+    check_free,
+    checkable,
+    holds_a_run,
+    made_environment,
+    read_run,
+    settled,
+    with_thresholds,
+)
 
 if TYPE_CHECKING:
     from downside.agent import Agent
     from downside.evaluation import Evaluations
 
 runs_app = typer.Typer(pretty_exceptions_enable=False)
-SPECIFICATION, RUN = "specification.json", "run"
-N_THRESHOLDS = 11
 
 Env = Annotated[
     str | None,
@@ -97,7 +104,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead.
 
 @runs_app.command("train")
 def train_command(
-    context: typer.Context,
     out: Out,
     env: Env = None,
     algo: Algo = None,
@@ -121,9 +127,9 @@ def train_command(
     as_json: AsJson = False,
 ) -> None:
     """Train policies under a bound on risk, and judge them by fresh episodes."""
-    given = options.typed({**context.params, "set": set_})
+    given = options.typed(locals())
     with _told_plainly():
-        specification = _settled(out, given, "--threshold", resume=resume)
+        specification = settled(out, given, "--threshold", resume=resume)
         agent = _train(out, specification, "train", quiet=quiet)
         found = agent.evaluate(specification["n_eval_episodes"])
     if as_json:
@@ -179,7 +185,6 @@ def evaluate_command(
 
 @runs_app.command("frontier")
 def frontier_command(
-    context: typer.Context,
     out: Out,
     env: Env = None,
     target: Target = None,
@@ -203,14 +208,14 @@ def frontier_command(
     as_json: AsJson = False,
 ) -> None:
     """The best mean return for every bound on risk: table, CSV, Parquet and a picture."""
-    given = options.typed({**context.params, "set": set_})
+    given = options.typed(locals())
     if not resume:
         given = {"n_seeds": 5, **given}
     with _told_plainly():
-        if not (resume and _holds_a_run(out)) and thresholds is None and "settings" in given:
-            _check_free(out, resume=resume)
-            given = _with_thresholds(given, quiet=quiet)
-        specification = _settled(out, given, "--thresholds", resume=resume)
+        if not (resume and holds_a_run(out)) and thresholds is None and "settings" in given:
+            check_free(out, resume=resume)
+            given = with_thresholds(given, quiet=quiet)
+        specification = settled(out, given, "--thresholds", resume=resume)
         agent = _train(out, specification, "frontier", quiet=quiet)
         from downside.frontiers import Frontier
 
@@ -241,10 +246,10 @@ def check_command(
 ) -> None:
     """Try an environment with random actions and say what is wrong with it; 1 if something is."""
     arguments = options.pairs("--set", set_ or ())
-    made = _made({"env": env, "env_arguments": arguments})
+    made = made_environment({"env": env, "env_arguments": arguments})
     from downside.environments.checking import check_env
 
-    found = check_env(_named(env, made, arguments), n_steps=n_steps, seed=seed)
+    found = check_env(checkable(env, made, arguments), n_steps=n_steps, seed=seed)
     if as_json:
         findings = [vars(each) for each in found.findings]
         seen = {"steps": found.n_steps, "episodes": found.n_episodes}
@@ -268,80 +273,12 @@ def report_command(
 
         found = agent.evaluate(n_eval_episodes or specification.get("n_eval_episodes"))
         facts = specification or {"algorithm": "agent", "env": str(folder)}
-        command = f"downside report {shlex.quote(str(folder))}"
+        command = options.command(specification, folder) if specification else ""
         page = write_run_page(folder / "report.html", agent, found, facts, command)
     if as_json:
         _print_json({"report": str(page), "verdicts": found.verdicts})
         return
     _say("\n".join([*found.verdicts, str(page)]))
-
-
-def run_in(folder: Path) -> Path:
-    """Where the checkpoints are: in ``run`` if the command line trained it."""
-    return folder / RUN if (folder / SPECIFICATION).exists() else folder
-
-
-def read_run(folder: Path) -> "tuple[Agent, dict[str, Any]]":
-    """The agent in a folder as it was last saved, and its specification; nothing is locked.
-
-    A folder that was made in Python has no specification.
-    """
-    from functools import partial
-
-    from downside.store import read_newest
-    from downside.studies.documents import read_document
-
-    specification = read_document(folder / SPECIFICATION)
-    if specification is None:
-        if not (folder / "checkpoints").is_dir():
-            raise ValueError(
-                f"there is no run in {folder}; make one with: downside train ENV --out {folder}"
-            )
-        from downside.saving import load
-
-        return load(folder), {}
-    from downside.specification import make_agent
-    from downside.training.keeping import saved_in
-
-    found = read_newest(folder / RUN)
-    _made(specification)
-    return make_agent(specification).restore(partial(saved_in, found)), specification
-
-
-def _settled(out: Path, given: Mapping[str, Any], option: str, *, resume: bool) -> dict[str, Any]:
-    """The whole specification of the run in ``out``, new or resumed, checked."""
-    if resume and _holds_a_run(out):
-        from downside.studies.documents import read_document
-
-        saved = read_document(out / SPECIFICATION)
-        if saved is None:
-            raise ValueError(
-                f"{out} holds a run that was made in Python, and its settings are there; go on "
-                "with it in Python, or choose another --out"
-            )
-        whole = options.resumed(saved, given, out)
-    else:
-        _check_free(out, resume=resume)
-        whole = options.started(given, option)
-    _use_cores(whole, out)
-    _made(whole)
-    from downside.specification import completed
-
-    return completed(whole)
-
-
-def _holds_a_run(out: Path) -> bool:
-    return (out / SPECIFICATION).exists() or (out / "checkpoints").exists()
-
-
-def _check_free(out: Path, *, resume: bool) -> None:
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"--out is {out}, which is a file; give a folder")
-    if _holds_a_run(out) and not resume:
-        raise ValueError(
-            f"--out is {out}, which holds a run; add --resume to go on with it, or choose another "
-            "folder"
-        )
 
 
 def _train(out: Path, specification: dict[str, Any], command: str, *, quiet: bool) -> "Agent":
@@ -357,80 +294,6 @@ def _train(out: Path, specification: dict[str, Any], command: str, *, quiet: boo
         words = f"go on with: {_going_on(command, out)}"
         Console(stderr=True).print(words, markup=False, highlight=False, soft_wrap=True)
         sys.exit(130)
-
-
-def _with_thresholds(given: Mapping[str, Any], *, quiet: bool) -> dict[str, Any]:
-    """Thresholds from 0 to the risk of a run without a bound, which is made first."""
-    settings = {**given["settings"], "threshold": [math.inf]}
-    whole = options.started({**given, "settings": settings}, "--thresholds")
-    _use_cores(whole)
-    _made(whole)
-    from downside.specification import make_agent
-
-    agent = make_agent(whole).learn(whole["total_timesteps"], progress_bar=not quiet)
-    risk = agent.evaluate(whole.get("n_eval_episodes")).over_seeds("proxy").value
-    if not risk > 0.0:
-        raise ValueError(
-            f"the risk of a run without a bound is {risk:.4g}: there is nothing to trade for the "
-            "mean; give a higher --target, or --thresholds"
-        )
-    bounds = options.grid("--thresholds", f"0:{risk}:{N_THRESHOLDS}")
-    return {**given, "settings": {**settings, "threshold": bounds}}
-
-
-def _made(specification: Mapping[str, Any]) -> Any:
-    """The environment of a specification, made once; what is wrong with it in one sentence."""
-    if (here := os.getcwd()) not in sys.path:
-        sys.path.insert(0, here)  # as python -m has it, so that module:factory finds your file
-    name, arguments = specification["env"], dict(specification.get("env_arguments", {}))
-    from downside.specification import make_environment
-
-    try:
-        made = make_environment(specification)
-        if isinstance(made, str):
-            import gymnasium
-
-            gymnasium.make(made, **arguments).close()
-        return made
-    except ValueError as error:
-        raise ValueError(" ".join(str(error).split())) from error
-    except Exception as error:
-        words = " ".join(f"{type(error).__name__}: {error}".split())
-        told = ", ".join(f"--set {key}={value}" for key, value in arguments.items())
-        raise ValueError(
-            f"ENV is {name!r}, and it cannot be made with {told or 'no --set'} ({words}); "
-            "see which arguments it takes, and give them by --set key=value"
-        ) from error
-
-
-def _named(name: str, made: Any, arguments: dict[str, Any]) -> Any:
-    """What `check_env` takes, called as it was typed."""
-    if not arguments or not (isinstance(made, str) or callable(made)):
-        return made
-
-    def make() -> Any:
-        import gymnasium
-
-        if isinstance(made, str):
-            return gymnasium.make(made, disable_env_checker=True, **arguments)
-        return made(**arguments)
-
-    make.__name__ = name
-    return make
-
-
-def _use_cores(specification: Mapping[str, Any], out: Path | None = None) -> None:
-    """A JAX device for each core where episodes are compiled; must be said before JAX starts.
-
-    A run that goes on needs as many as it had.
-    """
-    if out is not None and (out / RUN / "checkpoints").is_dir():
-        from downside.store import checkpoints, read_newest
-
-        if checkpoints(out / RUN):
-            os.environ["JAX_NUM_CPU_DEVICES"] = str(read_newest(out / RUN).identity["devices"])
-    elif str(specification["env"]).startswith("downside/"):
-        os.environ.setdefault("JAX_NUM_CPU_DEVICES", str(os.cpu_count() or 1))
 
 
 def _document(
