@@ -138,7 +138,8 @@ def train_command(
         _say("while it learnt, at the end:")
         _say("\n".join(f"  {line}" for line in agent.summary().splitlines()))
         _say(f"on {found[0].n_episodes:,} fresh episodes of each policy:")
-        _say("\n".join(f"  {line}" for line in _verdicts(found)))
+        for block in found.blocks:
+            _say("  " + "; ".join([block.mean_words, *block.verdicts]))
         _say_next(out, specification, "train")
     _fail_if_broken(agent)
 
@@ -335,19 +336,12 @@ def _rows(found: "Evaluations") -> list[dict[str, Any]]:
         if bounds := block[0].bounds:
             row |= {"bound": bounds[0].name, "threshold": bounds[0].threshold}
             row["risk"] = [one.bounds[0].value for one in block]
-            row["hold"] = sum(all(bound.holds for bound in one.bounds) for one in block)
+            measured = all(bound.sums is not None for one in block for bound in one.bounds)
+            held = sum(all(bound.holds for bound in one.bounds) for one in block)
+            row["hold"] = held if measured else None
             row["verdicts"] = block.verdicts
         rows.append({**row, "n_seeds": found.n_seeds})
     return rows
-
-
-def _verdicts(found: "Evaluations") -> list[str]:
-    lines: list[str] = []
-    for block in found.blocks:
-        mean = block.over_seeds("mean")
-        words = f"mean return {mean.value:.4g} [{mean.low:.4g}, {mean.high:.4g}]"
-        lines.append("; ".join([words, *block.verdicts]))
-    return lines
 
 
 def _going_on(command: str, out: Path) -> str:

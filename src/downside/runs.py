@@ -130,10 +130,10 @@ def made_environment(specification: Mapping[str, Any]) -> Any:
         raise ValueError(" ".join(str(error).split())) from error
     except Exception as error:
         words = " ".join(f"{type(error).__name__}: {error}".split())
-        told = ", ".join(f"--set {key}={value}" for key, value in arguments.items())
+        given = " with " + ", ".join(f"--set {key}={value}" for key, value in arguments.items())
         raise ValueError(
-            f"ENV is {name!r}, and it cannot be made with {told or 'no --set'} ({words}); "
-            "see which arguments it takes, and give them by --set key=value"
+            f"ENV is {name!r}, and it cannot be made{given if arguments else ''} ({words}); see "
+            "which arguments it takes, and give them by --set key=value"
         ) from error
 
 

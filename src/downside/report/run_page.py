@@ -63,15 +63,13 @@ def _lines(agent: Agent, found: Evaluations) -> str:
     """A line for each bound, coloured by whether all seeds hold; for the mean where none is."""
     lines: list[tuple[str, str]] = []
     for block in found.blocks:
-        mean = block.over_seeds("mean")
-        words = f"mean return {mean.value:.4g} [{mean.low:.4g}, {mean.high:.4g}]"
         if not block[0].bounds:
-            lines.append(("idle", f"no bound; {words}"))
+            lines.append(("idle", f"no bound; {block.mean_words}"))
         for j, verdict in enumerate(block.verdicts):
             held = [one.bounds[j].holds for one in block]
             unknown = any(one.bounds[j].sums is None for one in block)
             look = "holds" if all(held) else "correction" if any(held) else "fails"
-            lines.append(("undecided" if unknown else look, f"{verdict}; {words}"))
+            lines.append(("undecided" if unknown else look, f"{verdict}; {block.mean_words}"))
     lines += [("fails", words) for words in agent.failures()]
     items = "".join(f'<li class="{look}"><b>{escape(words)}</b></li>' for look, words in lines)
     return f'<ul class="lines" aria-label="The verdicts">{items}</ul>'
@@ -175,4 +173,5 @@ def _pictures(found: Evaluations) -> list[Panel]:
 def _picture(found: Evaluations, kind: Any, title: str, caption: str) -> Panel:
     least = 24 if len(found.blocks) == 1 else 40
     drawn = inline(kind, lambda: found.plot(kind=kind), caption, least)
+    drawn = drawn.replace("fill: #ffffff", "fill: var(--panel)")  # behind legends, in the dark
     return Panel(title, caption, kind, picture=drawn)
