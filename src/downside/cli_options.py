@@ -9,6 +9,7 @@ from typing import Any
 DEFAULTS: dict[str, Any] = {"algorithm": "nrcpo", "total_timesteps": 300_000}
 TARGETS = {"centralised": "centralised", "td-error": "td_error", "td_error": "td_error"}
 SETTINGS = ("order", "way", "policy", "discount", "horizon", "num_envs", "precision")
+NAMED = (*SETTINGS, "target", "threshold")
 TOP = ("env", "seed", "n_seeds", "total_timesteps", "n_eval_episodes")
 MAY_CHANGE = ("total_timesteps", "n_eval_episodes")
 MOST_POINTS = 1000
@@ -32,7 +33,7 @@ def typed(options: Mapping[str, Any]) -> dict[str, Any]:
     if options.get("thresholds") is not None:
         settings["threshold"] = grid("--thresholds", options["thresholds"])
     for name, value in pairs("--option", options.get("option") or ()).items():
-        if name in (*SETTINGS, "target", "threshold"):
+        if name in NAMED:
             raise ValueError(f"--option has {name}; give it as --{dashed(name)} instead")
         settings[name] = value
     arguments = pairs("--set", options.get("set_") or ())
@@ -109,7 +110,7 @@ def command(specification: Mapping[str, Any], folder: Any) -> str:
     """
     words = ["downside", "train", str(specification["env"]), "--algo", specification["algorithm"]]
     for name, value in specification.get("settings", {}).items():
-        if name in (*SETTINGS, "target", "threshold"):
+        if name in NAMED:
             words += [f"--{dashed(name)}", _written(value)]
         else:
             words += ["--option", f"{name}={value}"]

@@ -23,6 +23,7 @@ from downside.runs import (
     checkable,
     holds_a_run,
     made_environment,
+    new_agent,
     read_run,
     settled,
     with_thresholds,
@@ -165,6 +166,8 @@ def evaluate_command(
     as_json: AsJson = False,
 ) -> None:
     """Judge the policies of a run by fresh episodes: every measure with its interval."""
+    if plot is not None:
+        _check_picture("--plot", plot)
     with _told_plainly():
         agent, specification = read_run(folder)
         found = agent.evaluate(
@@ -174,7 +177,6 @@ def evaluate_command(
             target=target,
         )
         if plot is not None:
-            _check_picture("--plot", plot)
             found.plot(plot, kind=kind)
     if as_json:
         _print_json({"folder": str(folder), "steps": agent.steps, **found.to_dict()})
@@ -283,10 +285,9 @@ def report_command(
 
 
 def _train(out: Path, specification: dict[str, Any], command: str, *, quiet: bool) -> "Agent":
-    from downside.specification import make_agent
     from downside.studies.documents import write_document
 
-    agent = make_agent(specification, folder=out / RUN)
+    agent = new_agent(specification, out / RUN)
     out.mkdir(parents=True, exist_ok=True)
     write_document(out / SPECIFICATION, specification)
     try:
@@ -351,6 +352,8 @@ def _going_on(command: str, out: Path) -> str:
 def _check_picture(option: str, file: Path) -> None:
     if file.suffix not in (".png", ".svg", ".pdf"):
         raise ValueError(f"{option} is {file}; give a file that ends with .png, .svg or .pdf")
+    if not file.parent.is_dir():
+        raise ValueError(f"{option} is {file}, and there is no folder {file.parent}; make it first")
 
 
 def _say(text: str) -> None:

@@ -112,6 +112,22 @@ def with_thresholds(given: Mapping[str, Any], *, quiet: bool) -> dict[str, Any]:
     return {**given, "settings": {**settings, "threshold": bounds}}
 
 
+def new_agent(specification: Mapping[str, Any], folder: Path) -> "Agent":
+    """The agent of a run, going on from its folder; a value of the wrong kind is bad input."""
+    from downside.specification import make_agent
+
+    try:
+        return make_agent(specification, folder=folder)
+    except (TypeError, AttributeError) as error:
+        named = [name for name in specification["settings"] if name not in options.NAMED]
+        if not named:
+            raise
+        raise ValueError(
+            f"one of --option {', '.join(named)} has a value of the wrong kind ({error}); give "
+            "values as in Python, such as --option period=1000"
+        ) from error
+
+
 def made_environment(specification: Mapping[str, Any]) -> Any:
     """The environment of a specification, made once; what is wrong with it in one sentence."""
     if (here := os.getcwd()) not in sys.path:
