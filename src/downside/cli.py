@@ -17,8 +17,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from downside.cli_runs import runs_app
 from downside.cli_study import study_app
 from downside.experiments.catalogue import EXPERIMENTS, Scale
+from downside.runs import run_in
 
 if TYPE_CHECKING:
     from downside.experiments.base import Claim
@@ -31,6 +33,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(runs_app)
 app.add_typer(study_app, name="study")
 console = Console()
 COLOURS = {
@@ -54,7 +57,7 @@ def main() -> None:
 def _fail(message: str, code: int) -> None:
     console = Console(stderr=True)
     console.print("error:", style="red", end=" ")
-    console.print(message, markup=False, highlight=False)
+    console.print(message, markup=False, highlight=False, soft_wrap=True)
     sys.exit(code)
 
 
@@ -132,7 +135,7 @@ def status_command(
     from downside.store.status import read_status
 
     try:
-        status = read_status(folder)
+        status = read_status(run_in(folder))
     except StoreError as error:
         raise ValueError(str(error)) from error
     if as_json:

@@ -65,7 +65,7 @@ def completed(specification: Mapping[str, Any]) -> dict[str, Any]:
     for key in ("env_arguments", "settings"):
         if not isinstance(whole[key], Mapping):
             raise ValueError(f"{key} is {whole[key]!r}; give a table of names and values")
-    check_names("setting", whole["settings"], _known_settings(whole))
+    check_names("setting", whole["settings"], known_settings(whole))
     make_environment(whole)
     _options(whole)
     return whole
@@ -141,7 +141,12 @@ def load(what: str, name: Any) -> Any:
     return found
 
 
-def _known_settings(whole: Mapping[str, Any]) -> list[str]:
+def known_settings(whole: Mapping[str, Any]) -> list[str]:
+    """The names of all settings that the way to learn and the algorithm have.
+
+    >>> "threshold" in known_settings({"algorithm": "nac", "settings": {}})
+    False
+    """
     online = whole["settings"].get("way") == "online"
     module, kind = (
         ("downside.agents.actor_critic", "ActorCritic")

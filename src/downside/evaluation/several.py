@@ -72,6 +72,13 @@ class Evaluations(Sequence[Evaluation]):
         """A line for each bound: the bound, the measured risk, how many seeds hold."""
         return [line for block in self._settled() for line in block.lines()]
 
+    @property
+    def mean_words(self) -> str:
+        """The mean return over the seeds of one threshold, in words."""
+        found, discounted = self.over_seeds("mean"), self[0].discount != 1.0
+        words = "mean discounted return" if discounted else "mean return"
+        return f"{words} {found.value:.4g} [{found.low:.4g}, {found.high:.4g}]"
+
     def to_dict(self) -> dict[str, Any]:
         """Every policy's numbers, by threshold and seed."""
         return {

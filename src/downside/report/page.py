@@ -107,7 +107,7 @@ def page(runs: Sequence[Run]) -> str:
         _verdicts(rows),
         *map(_section, runs),
     ]
-    return _document("What holds: " + PAPER, "\n".join(body))
+    return document("What holds: " + PAPER, "\n".join(body))
 
 
 def verdict_rows(judged: Iterable[Judged]) -> dict[int, list[Judged]]:
@@ -238,7 +238,7 @@ def _extent(runs: Sequence[Run]) -> str:
 
 def _section(run: Run) -> str:
     section = SECTIONS[run.experiment]
-    panels = "".join(_panel(panel, run) for panel in section.panels(run.results))
+    panels = "".join(panel_html(panel, _files(panel, run)) for panel in section.panels(run.results))
     document = run.document
     versions = ", ".join(f"{name} {number}" for name, number in document["versions"].items())
     ran = f"{document['seconds']:,.0f} seconds, seed {document['seed']}; {versions}"
@@ -249,7 +249,8 @@ def _section(run: Run) -> str:
     )
 
 
-def _panel(panel: Panel, run: Run) -> str:
+def panel_html(panel: Panel, links: str = "") -> str:
+    """A figure with its heading, pickers and caption; ``links`` follow the caption."""
     pickers = "".join(picker.html(panel.figure) for picker in panel.pickers)
     charts = "".join(_chart(f"{panel.figure}-{i}", spec) for i, spec in enumerate(panel.charts))
     inside = (
@@ -260,7 +261,7 @@ def _panel(panel: Panel, run: Run) -> str:
     return (
         f'<h3>{escape(panel.title)}</h3><figure id="{panel.figure}">'
         f'<div class="panel">{inside}</div>'
-        f"<figcaption>{escape(panel.caption)}{_files(panel, run)}</figcaption></figure>"
+        f"<figcaption>{escape(panel.caption)}{links}</figcaption></figure>"
     )
 
 
@@ -305,7 +306,8 @@ def _json(value: Json) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
 
 
-def _document(title: str, body: str) -> str:
+def document(title: str, body: str) -> str:
+    """A page that needs nothing but itself."""
     assets = files("downside.report") / "assets"
     style, script = ((assets / name).read_text() for name in ("page.css", "page.js"))
     runtime = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")  # Vega and Vega-Lite

@@ -320,4 +320,4 @@ def _return_words(one: Evaluation) -> str:
 def _colours(n: int) -> list[Any]:
     if n == 1:
         return [BLUE]
-    return list(matplotlib.colormaps["viridis"](np.linspace(0.0, 0.9, n)))
+    return list(matplotlib.colormaps["viridis"](np.linspace(0.3, 0.9, n)))  # seen in the dark too

@@ -47,13 +47,18 @@ class Section:
 
 
 def still(experiment: str, name: str, results: Results, alt_text: str, least: int) -> str:
+    """A figure of an experiment, inline."""
+    return inline(name, lambda: FIGURES[experiment][name](results), alt_text, least)
+
+
+def inline(name: str, draw: Callable[[], Figure], alt_text: str, least: int) -> str:
     """A figure as inline SVG whose black is the colour of the page's text.
 
     Names of its parts get a prefix, since those of two figures would clash in one page. On a
     screen narrower than ``least`` (in rem) it scrolls.
     """
     with matplotlib.rc_context({"svg.fonttype": "path", "font.size": STYLE["font.size"]}):
-        svg = _svg(FIGURES[experiment][name](results))
+        svg = _svg(draw())
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r'\b(id="|href="#|url\(#)', rf"\g<1>{name}-", svg)
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
