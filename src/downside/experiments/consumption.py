@@ -48,12 +48,10 @@ SCOPES: dict[Scale, Scope] = {
     "full": Scope(
         {
             "printed": Plan(5, 850_000, 25),
-            "recommended": Plan(5, 4_000_000, 100),
-            "figure": Plan(5, 3_400_000, 100),
-            "RCPO": Plan(5, 3_400_000, 100),
+            "recommended": Plan(5, 6_000_000, 150),
+            "figure": Plan(5, 3_706_000, 109),
         },
         n_episodes=10_000,
-        capital=Plan(5, 2_000_000, 5),
     ),
 }
 

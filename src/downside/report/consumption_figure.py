@@ -4,6 +4,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from downside.experiments.base import Results
 from downside.experiments.consumption_claims import moving_average, window_of
@@ -22,6 +23,8 @@ def learning(results: Results) -> Figure:
         for column, name in zip(grid.T, presets, strict=True):
             column[0].set_title(name)
             column[-1].set_xlabel("training episodes")
+            column[-1].xaxis.set_major_locator(MaxNLocator(4))
+            column[-1].xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
             for axes, what in zip(column, ROWS, strict=True):
                 _curves(axes, results, name, what)
         for axes, words in zip(grid[:, 0], ROWS.values(), strict=True):
