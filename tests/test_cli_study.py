@@ -100,17 +100,16 @@ def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path, file, words, advice
 
 def test_a_second_driver_is_refused_and_the_first_goes_on_after_ctrl_c(tmp_path):
     file, folder = tmp_path / "slow.toml", tmp_path / "out"
-    file.write_text(TOML.format(seconds=1.0))
+    file.write_text(TOML.format(seconds=8.0))
     call, environment = command("run", file, "--out", folder, "--workers", 1)
-    first = subprocess.Popen(
-        call, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    wait_until(lambda: list(folder.glob("trials/*/*/log.txt")))
-    second = study("resume", folder)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(call, env=environment, **pipes) as first:
+        wait_until(lambda: list(folder.glob("trials/*/*/log.txt")))
+        second = study("resume", folder)
+        first.terminate()
+        out, _ = first.communicate(timeout=60)
     assert second.returncode == 2
     assert f"process {first.pid}" in " ".join(second.stderr.split())
-    first.terminate()
-    out, _ = first.communicate(timeout=60)
     assert first.returncode == 1
     assert f"next: downside study resume {folder}" in out
     assert study("resume", folder).returncode == 0

@@ -93,7 +93,7 @@ def poisoned(tmp_path_factory):
     folder = tmp_path_factory.mktemp("poisoned") / "study"
     ways = ["good", "error", "nan", "crash", "exit", "loop", "hog", "killed once"]
     os.environ["STUDY_MARK"] = str(folder.parent / "mark")
-    study = Study({"function": "study_trials:poisoned"}, {"how": ways}, seconds=3.0, memory_gb=0.5)
+    study = Study({"function": "study_trials:poisoned"}, {"how": ways}, seconds=12.0, memory_gb=0.5)
     return run_study(folder, study, workers=2)
 
 
@@ -104,7 +104,7 @@ def poisoned(tmp_path_factory):
         ("nan", "value: not a number (NaN)"),
         ("crash", "its process was ended by SIGSEGV, 2 times without progress"),
         ("exit", "its process ended with exit code 7, 2 times without progress"),
-        ("loop", "took longer than its limit of 3 s"),
+        ("loop", "took longer than its limit of 12 s"),
         ("hog", "GB of memory, more than its limit of 0.5"),
         ("good", ""),
         ("killed%20once", ""),

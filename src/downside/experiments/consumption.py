@@ -39,9 +39,9 @@ SCOPES: dict[Scale, Scope] = {
     ),
     "default": Scope(
         {
-            "printed": Plan(5, 50_000, 5),
-            "figure": Plan(5, 1_360_000, 40),
-            "recommended": Plan(5, 4_000_000, 40),
+            "printed": Plan(5, 20_000, 5),
+            "figure": Plan(5, 340_000, 10),
+            "recommended": Plan(5, 3_200_000, 40),
         },
         n_episodes=10_000,
     ),

@@ -29,19 +29,23 @@ def run_training(
         "policy.npz": policy.getvalue(),
         "records.parquet": (folder / "run" / "records.parquet").read_bytes(),
     }
-    rows = learner_rows(agent, specification)
+    rows = learner_rows(agent, specification, sound=not failures)
     return rows, kept, "; ".join(failures)
 
 
-def learner_rows(agent: Agent, specification: dict[str, Any]) -> list[dict[str, Any]]:
+def learner_rows(
+    agent: Agent, specification: dict[str, Any], *, sound: bool = True
+) -> list[dict[str, Any]]:
     """Mean and risk of every learner's policy over fresh episodes, against its bound.
 
-    About the TD error nothing can be measured without the values; there the numbers are those of
-    the last tenth of the training, without intervals.
+    About the TD error nothing can be measured without the values, and where a learner is not
+    ``sound`` its returns may not be finite; there the numbers are those of the last tenth of the
+    training, without intervals.
     """
     rows: list[dict[str, Any]] = []
     constraints = [each[0] if each else None for each in agent.constraints]
-    measured = not any(c is not None and isinstance(c.target, TDError) for c in constraints)
+    about_errors = any(c is not None and isinstance(c.target, TDError) for c in constraints)
+    measured = sound and not about_errors
     numbers = agent.evaluate(specification["n_eval_episodes"]) if measured else []
     follows_lpm = specification["settings"].get("measure") == "lpm"
     for i in range(len(agent.theta)):
