@@ -1,0 +1,156 @@
+"""What safe-RL libraries get out of the same samples and the same processor time, judged alike.
+
+OmniSafe's RCPO and FSRL's PPO-Lagrangian bound the sum of ``info["cost"]``, which is our proxy;
+Stable-Baselines3's PPO is the risk-neutral line. Each trains in its own virtual environment on the
+problems in `peers/problems.py`; policies come back as arrays and meet the same fresh episodes as
+ours. A run that is done is kept: the part can be stopped and started again.
+"""
+
+import json
+import math
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from benchmarks.judging import Judge
+from benchmarks.measuring import CORES, say
+from benchmarks.ours import train_ours
+from benchmarks.venvs import SCRIPTS, venv
+
+NAMES = {
+    "omnisafe": "OmniSafe RCPO",
+    "fsrl": "FSRL PPO-Lagrangian",
+    "fsrl-scaled": "FSRL PPO-Lagrangian, costs scaled to a limit of 10",
+    "sb3": "Stable-Baselines3 PPO, risk-neutral",
+}
+LIMITS = {"fsrl-scaled": 10.0}
+THRESHOLDS = {"portfolio": (0.1, 0.3), "consumption": (0.1,)}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Seeds, budgets in steps (the larger ones for ours alone), and episodes for each judgement."""
+
+    seeds: tuple = (0, 1, 2)
+    budgets: tuple = (100_000, 300_000)
+    more: tuple = (1_000_000, 3_000_000)
+    n_episodes: int = 10_000
+
+
+QUICK = Plan(seeds=(0,), budgets=(4000,), more=(), n_episodes=200)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training of a peer."""
+
+    peer: str
+    problem: str
+    threshold: float
+    seed: int
+
+    @property
+    def library(self):
+        """The virtual environment it needs and the script it runs."""
+        return self.peer.split("-")[0]
+
+    def folder(self, out):
+        """Where it leaves its policies."""
+        return out / f"{self.peer}-{self.problem}-{self.threshold:g}-{self.seed}"
+
+
+def jobs_of(peer, seeds):
+    """The trainings of a peer, all of a seed before the next."""
+    return [
+        Job(peer, problem, threshold, seed)
+        for seed in seeds
+        for problem, thresholds in THRESHOLDS.items()
+        for threshold in ((math.inf,) if peer == "sb3" else thresholds)
+    ]
+
+
+def run(quick, peers, out, train=True):
+    """A row for each method, problem, threshold, budget and seed; ``train`` False judges only."""
+    plan = QUICK if quick else Plan()
+    folder = out / ("libraries-quick" if quick else "libraries")
+    missing, jobs = {}, []
+    for peer in NAMES if peers else ():
+        place = venv(Job(peer, "", 0.0, 0).library)
+        if place.python is None:
+            missing[NAMES[peer]] = place.error
+        else:
+            jobs += jobs_of(peer, plan.seeds)
+    jobs.sort(key=lambda job: job.seed)
+    if train:
+        with ThreadPoolExecutor(CORES) as pool:
+            failed = list(pool.map(lambda job: _train(job, plan, folder), jobs))
+        missing |= {str(job): why for job, why in zip(jobs, failed, strict=True) if why}
+    rows = []
+    for problem, thresholds in THRESHOLDS.items():
+        judge = Judge(problem, plan.n_episodes)
+        for job in jobs:
+            if job.problem == problem:
+                rows += _judged(job, judge, folder)
+        for threshold in (*thresholds, math.inf):
+            say(f"libraries: ours, {problem}, nu = {threshold:g}")
+            rows += train_ours(problem, threshold, plan, judge)
+    return {
+        "budgets": plan.budgets,
+        "seeds": len(plan.seeds),
+        "episodes": plan.n_episodes,
+        "rows": [_finite(row) for row in rows],
+        "missing": missing,
+    }
+
+
+def _train(job, plan, out):
+    """Train unless it is done; the last line of the error where it fails."""
+    folder = job.folder(out)
+    if _snapshots(folder) and _snapshots(folder)[-1]["steps"] >= plan.budgets[-1]:
+        return None
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    say(f"libraries: {NAMES[job.peer]}, {job.problem}, nu = {job.threshold:g}, seed {job.seed}")
+    task = {
+        "problem": job.problem,
+        "threshold": job.threshold if math.isfinite(job.threshold) else None,
+        "seed": job.seed,
+        "budgets": plan.budgets,
+        "limit": LIMITS.get(job.peer),
+        "out": str(folder.resolve()),
+    }
+    command = venv(job.library).command(f"train_{job.library}.py", json.dumps(task))
+    log = folder / "log.txt"
+    with log.open("w") as file:
+        done = subprocess.run(command, cwd=SCRIPTS, stdout=file, stderr=subprocess.STDOUT)
+    return log.read_text().strip().splitlines()[-1] if done.returncode else None
+
+
+def _snapshots(folder):
+    lines = folder / "snapshots.jsonl"
+    if not lines.exists():
+        return []
+    return [json.loads(line) for line in lines.read_text().splitlines()]
+
+
+def _judged(job, judge, out):
+    """The rows of a peer's training: a budget, the sampled and the greedy policy."""
+    rows = []
+    for snapshot in _snapshots(job.folder(out)):
+        policy = job.folder(out) / f"{snapshot['steps']}.npz"
+        known = {
+            "method": NAMES[job.peer],
+            "problem": job.problem,
+            "threshold": job.threshold,
+            "seed": job.seed,
+            "steps": snapshot["steps"],
+            "cpu seconds": round(snapshot["cpu"], 1),
+        }
+        rows.append(known | judge.network(policy, job.threshold))
+    return rows
+
+
+def _finite(row):
+    """JSON has no infinity: an infinite threshold is None."""
+    return row | {"threshold": row["threshold"] if math.isfinite(row["threshold"]) else None}
