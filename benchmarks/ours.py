@@ -13,7 +13,7 @@ SEED = 90_001
 
 
 def settings_of(problem, features, threshold):
-    """One learner; the constants of the experiments, but for consumption's smaller batch.
+    """One learner; the constants of the experiments, but for consumption's smaller batches.
 
     Richer: products, time and 1 / liquid for the portfolio's values; for consumption a policy and
     values of the clock and the wealth that know the problem's form.
@@ -21,7 +21,7 @@ def settings_of(problem, features, threshold):
     if problem == "portfolio":
         found = portfolio_runs.settings_of(portfolio_runs.PRESETS["recommended"], threshold)
         return found if features == RICHER else replace(found, value_features=None, trace_decay=1.0)
-    preset = consumption_runs.InBatches(period=4000)
+    preset = consumption_runs.InBatches(period=4000, kl=0.1, kl_steps=1e6)  # tuned on seed 12345
     if features == PAPER:
         preset = replace(preset, policy=consumption_runs.FIGURE, trace_decay=1.0)
     found = consumption_runs.settings_of(preset, Consumption(), threshold)
