@@ -35,8 +35,8 @@ def _waves(n_features):
     """As many bounded features of the observation as are asked for."""
     import numpy as np
 
-    import downside as ds
     from downside.arrays import array_module
+    from downside.bases import Custom
 
     frequencies = np.random.default_rng(0).normal(size=(6, n_features - 1)).astype("float32")
 
@@ -45,4 +45,4 @@ def _waves(n_features):
         waves = xp.cos(obs @ xp.asarray(frequencies, dtype=obs.dtype))
         return xp.concatenate([xp.ones_like(obs[..., :1]), waves], axis=-1)
 
-    return ds.Custom(features, ("1", *(f"wave {i}" for i in range(n_features - 1))))
+    return Custom(features, ("1", *(f"wave {i}" for i in range(n_features - 1))))

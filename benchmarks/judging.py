@@ -18,10 +18,11 @@ KEY = jax.random.key(80_021)
 class Judge:
     """Of policies for one problem.
 
-    ``mean`` is the undiscounted mean return, ``risk`` the bounded proxy, ``lpm`` of order 1 about
-    the policy's own mean (portfolio) or the initial wealth (consumption). ``at equal risk`` holds
-    the policy against what is known at its own risk: the discounted mean less that of the best
-    two-number policies (portfolio), the share of the exact optimum (consumption).
+    ``mean`` and ``lpm`` (order 1) are of the undiscounted return, as in the paper's figures,
+    ``risk`` is the bounded proxy. The LPM is about the policy's own mean (portfolio) or the initial
+    wealth (consumption). ``at equal risk`` holds the policy against what is known at its own risk:
+    the discounted mean less that of the best two-number policies (portfolio), the share of the
+    exact optimum (consumption).
     """
 
     def __init__(self, problem, n_episodes):
@@ -58,14 +59,14 @@ class Judge:
         found = evaluate_risk(
             self.env, act, self.about, key=KEY, n_episodes=self.n_episodes, constraints=(bound,)
         )
-        risk = found.bounds[0].value
-        mean = found["total"] if self.problem == "portfolio" else found["mean"]
+        returns, risk = found.episodes.totals, found.bounds[0].value
+        about = returns.mean() if self.problem == "portfolio" else self.about
         return {
-            "mean": mean.value,
+            "mean": float(returns.mean()),
             "risk": risk,
-            "lpm": found.lpm.value,
+            "lpm": float(ds.lower_partial_moment(returns, about, 1)),
             "bound met": bool(found.bounds[0].holds),
-            "at equal risk": self._at_equal_risk(found["mean"].value, risk),
+            "at equal risk": self._at_equal_risk(found.episodes.returns.mean(), risk),
         }
 
     def _at_equal_risk(self, mean, risk):
