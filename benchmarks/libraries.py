@@ -74,18 +74,19 @@ def run(quick, peers, out, train=True):
     """A row for each method, problem, threshold, budget and seed; ``train`` False judges only."""
     plan = QUICK if quick else Plan()
     folder = out / ("libraries-quick" if quick else "libraries")
-    missing, jobs = {}, []
+    why, jobs = {}, []
     for peer in NAMES if peers else ():
-        place = venv(Job(peer, "", 0.0, 0).library)
+        mine = jobs_of(peer, plan.seeds)
+        place = venv(mine[0].library)
         if place.python is None:
-            missing[NAMES[peer]] = place.error
+            why |= dict.fromkeys(mine, place.error)
         else:
-            jobs += jobs_of(peer, plan.seeds)
+            jobs += mine
     jobs.sort(key=lambda job: job.seed)
     if train:
         with ThreadPoolExecutor(CORES) as pool:
             failed = list(pool.map(lambda job: _train(job, plan, folder), jobs))
-        missing |= {str(job): why for job, why in zip(jobs, failed, strict=True) if why}
+        why |= {job: words for job, words in zip(jobs, failed, strict=True) if words}
     rows = []
     for problem, thresholds in THRESHOLDS.items():
         judge = Judge(problem, plan.n_episodes)
@@ -99,8 +100,22 @@ def run(quick, peers, out, train=True):
         "seeds": len(plan.seeds),
         "episodes": plan.n_episodes,
         "rows": [_finite(row) for row in rows],
-        "missing": missing,
+        "missing": _missing([*why, *jobs], rows, why),
     }
+
+
+def _missing(jobs, rows, why):
+    """Methods without any row, and the reason."""
+    there = {(row["method"], row["problem"], row["threshold"]) for row in rows}
+    found = {}
+    for job in jobs:
+        title = (NAMES[job.peer], job.problem, job.threshold)
+        if title not in there:
+            found.setdefault(title, why.get(job, "not run yet"))
+    return [
+        {"method": method, "problem": problem, "nu": f"{threshold:g}", "why": words}
+        for (method, problem, threshold), words in found.items()
+    ]
 
 
 def _ours(problem, threshold, plan, judge, out, train):

@@ -114,7 +114,12 @@ def libraries(document, problem):
         "greedy proxy",
         "met",
     )
-    return _table(heads, rows + _absent(document["missing"], len(heads)))
+    absent = {
+        f"{row['method']}, nu = {row['nu']}": row["why"]
+        for row in document["missing"]
+        if row["problem"] == problem
+    }
+    return _table(heads, rows + _absent(absent, len(heads)))
 
 
 def _groups(document, problem):
