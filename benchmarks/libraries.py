@@ -167,6 +167,7 @@ def _judged(job, judge, out):
     rows = []
     for snapshot in _snapshots(job.folder(out)):
         policy = job.folder(out) / f"{snapshot['steps']}.npz"
+        kept = policy.with_name(f"{snapshot['steps']}-judged-{judge.n_episodes}.json")
         known = {
             "method": NAMES[job.peer],
             "problem": job.problem,
@@ -175,7 +176,9 @@ def _judged(job, judge, out):
             "steps": snapshot["steps"],
             "cpu seconds": round(snapshot["cpu"], 1),
         }
-        rows.append(known | judge.network(policy, job.threshold))
+        if not kept.exists():
+            kept.write_text(json.dumps(judge.network(policy, job.threshold)))
+        rows.append(known | json.loads(kept.read_text()))
     return rows
 
 
