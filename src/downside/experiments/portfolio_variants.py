@@ -30,9 +30,9 @@ from downside.training.mean_reward import MeanReward
 
 INF = float("inf")
 NUS = (0.1, 0.3, 0.5, 0.8, INF)  # bounds on the proxy, as in Fig. 4 but fewer
-MULTIPLIERS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
-LPMS = (0.02, 0.04, 0.06, 0.07, 0.08, 0.09, INF)  # bounds on the discounted LPM
-SHORTFALLS = (0.0005, 0.001, 0.002, 0.003, 0.005, INF)  # the same about the constant `CASH`
+MULTIPLIERS = (0.0, 0.1, 0.3, 0.5, 1.0, 2.0, 4.0, 10.0)
+LPMS = (0.03, 0.05, 0.07, 0.09, INF)  # bounds on the discounted LPM
+SHORTFALLS = (0.002, 0.004, 0.006, 0.008, INF)  # the same about the constant `CASH`
 TENFOLD = 10.0
 
 
