@@ -25,7 +25,9 @@ from downside.experiments.portfolio_runs import (
 from downside.experiments.portfolio_variants import VARIANTS
 from downside.report.figures import drawn, save
 from downside.report.portfolio_figure import frontier, methods
+from downside.signals import Predictions
 
+NOTHING = Predictions()
 NUS = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, np.inf])
 
 
@@ -227,8 +229,8 @@ def test_rewards_times_ten_are_what_the_learner_sees():
         ten, one = VARIANTS[name].learner(0.3), settings_of(PRESETS[like], 0.3)
         assert ten.thresholds == (3.0,)
         for signal, other in zip(ten.signals, one.signals, strict=True):
-            expected = 10 * other.cumulant(step, None)
-            assert signal.cumulant(step, None) == pytest.approx(expected) != 0.0
+            expected = 10 * other.cumulant(step, NOTHING)
+            assert signal.cumulant(step, NOTHING) == pytest.approx(expected) != 0.0
 
 
 def test_the_policy_under_a_bound_on_the_lpm_is_that_of_the_preset():
