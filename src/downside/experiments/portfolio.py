@@ -19,7 +19,7 @@ from downside.experiments.portfolio_runs import (
     settings_of,
     train,
 )
-from downside.experiments.portfolio_variants import VARIANTS
+from downside.experiments.portfolio_variants import SHORTER, VARIANTS
 from downside.training.batches import Batches
 
 
@@ -53,7 +53,7 @@ PLANS: dict[Scale, Plan] = {
         (0.1, 0.5, float("inf")),
         (Run(("printed", "figure"), 2, 20_000), Run(("recommended",), 2, 20_000)),
         500,
-        ("rewards x 10", "LPM measured", "LPM itself", "figure, rewards x 10"),
+        ("rewards x 10", "LPM measured", "LPM itself", SHORTER, "figure, rewards x 10"),
         n_variant_seeds=2,
     ),
     "default": Plan(
@@ -67,7 +67,6 @@ PLANS: dict[Scale, Plan] = {
             Run(("figure",), 10, 2_500_000),
             Run(("recommended",), 5, 250_000),
             Run(("RCPO",), 5, 250_000),
-            Run(("printed",), 5, 2_500_000),
         ),
         10_000,
         tuple(VARIANTS),
@@ -89,11 +88,16 @@ def run(scale: Scale, seed: int, workshop: Workshop) -> Results:
 
     def learn(names: Sequence[str], settings: Sequence[Settings], n_seeds: int, steps: int) -> None:
         """Settings of several names, as many of each, are one batch."""
-        bench = workshop.bench("-".join(names).replace(",", "").replace(" ", "-"))
-        thetas = train(settings, n_seeds, steps, seed, bench, workshop.shows_progress)
-        thetas = thetas.reshape(len(names), -1, *thetas.shape[1:])
-        policy = SCALED if isinstance(settings[0], Batches) else AFFINE
-        found = evaluate(policy, thetas, key, plan.n_episodes)
+        title = "-".join(names).replace(",", "").replace(" ", "-")
+
+        def make() -> Results:
+            folder = workshop.bench(title)
+            thetas = train(settings, n_seeds, steps, seed, folder, workshop.shows_progress)
+            thetas = thetas.reshape(len(names), -1, *thetas.shape[1:])
+            policy = SCALED if isinstance(settings[0], Batches) else AFFINE
+            return evaluate(policy, thetas, key, plan.n_episodes)
+
+        found = workshop.part(title, make)
         for j, name in enumerate(names):
             results[f"steps: {name}"] = np.array(steps)
             results.update({f"{what}: {name}": values[j] for what, values in found.items()})
@@ -104,14 +108,24 @@ def run(scale: Scale, seed: int, workshop: Workshop) -> Results:
         learn(each.presets, settings, each.n_seeds, each.n_steps)
     if plan.variants:
         results["variants"] = np.array(plan.variants)
-    for name in plan.variants:
-        variant = VARIANTS[name]
-        results[f"sweep: {name}"] = np.array(variant.sweep)
-        results[f"like: {name}"] = np.array(variant.like)
-        results[f"measure: {name}"] = np.array(variant.measure)
-        settings = [variant.learner(value) for value in variant.sweep]
-        learn([name], settings, plan.n_variant_seeds, int(results[f"steps: {variant.like}"]))
+    for names in _batches(plan.variants):
+        chosen = [VARIANTS[name] for name in names]
+        settings = [variant.learner(value) for variant in chosen for value in variant.sweep]
+        steps = int(chosen[0].share * int(results[f"steps: {chosen[0].like}"]))
+        learn(names, settings, plan.n_variant_seeds, steps)
+        for name, variant in zip(names, chosen, strict=True):
+            results[f"sweep: {name}"] = np.array(variant.sweep)
+            results[f"like: {name}"] = np.array(variant.like)
+            results[f"measure: {name}"] = np.array(variant.measure)
     return results
+
+
+def _batches(names: Sequence[str]) -> list[list[str]]:
+    """Names of variants that are trained as one, in the order of the first of each."""
+    batches: dict[str, list[str]] = {}
+    for name in names:
+        batches.setdefault(VARIANTS[name].batch or name, []).append(name)
+    return list(batches.values())
 
 
 EXPERIMENT = Experiment(run=run, judge=judge)

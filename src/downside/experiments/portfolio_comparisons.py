@@ -107,7 +107,8 @@ def _bounds(results: Results, name: str) -> np.ndarray:
 
 def _scale(results: Results, evidence: dict[str, float]) -> Claim:
     numbers = dict(evidence)
-    for name, other in (("figure", "figure, rewards x 10"), ("recommended", "rewards x 10")):
+    for other in ("figure, rewards x 10", "rewards x 10"):
+        name = str(results[f"like: {other}"])
         both = _bounds(results, other)
         pair = [distances(results, each, both) for each in (other, name)]
         n_seeds = min(each.shape[1] for each in pair)
@@ -119,7 +120,8 @@ def _scale(results: Results, evidence: dict[str, float]) -> Claim:
         found = bootstrap(change, n_seeds) if both.size else (0.0, 0.0, 0.0)
         numbers |= intervals("change of |proxy - nu| with rewards x 10", name, found)
     title = "change of |proxy - nu| with rewards x 10"
-    measured, low, high = (numbers[f"{title}{x}: figure"] for x in ("", ", low", ", high"))
+    like = str(results["like: figure, rewards x 10"])
+    measured, low, high = (numbers[f"{title}{x}: {like}"] for x in ("", ", low", ", high"))
     verdict: Verdict = "fails" if low > SAME else "not reached at this scale"
     if high <= SAME:
         verdict = "holds"
@@ -132,7 +134,7 @@ def _scale(results: Results, evidence: dict[str, float]) -> Claim:
         verdict=verdict,
         what=(
             "mean |proxy - nu| over the binding thresholds with rewards and nu times 10 (divided "
-            "back), less that with rewards as they are, preset figure"
+            "back), less that with rewards as they are, preset figure at fewer steps"
         ),
         note=(
             "The step of the policy is normalised, that of the multiplier is not: with rewards "

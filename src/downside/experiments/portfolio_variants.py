@@ -40,14 +40,16 @@ TENFOLD = 10.0
 class Variant:
     """What is swept (bounds, or multipliers), and the learner at one of its values.
 
-    ``like`` is the preset that it is compared with, at as many steps. ``measure`` is what the
-    bounds are on, "" where nothing is bounded.
+    ``like`` is what it is compared with, at ``share`` of its steps. ``measure`` is what the bounds
+    are on, "" where nothing is bounded. Variants of the same ``batch`` are trained as one.
     """
 
     sweep: tuple[float, ...]
     learner: Callable[[float], Settings]
     like: str = "recommended"
     measure: str = "proxy"
+    share: float = 1.0
+    batch: str = ""
 
 
 def _batches(
@@ -65,19 +67,19 @@ def _fixed(multiplier: float) -> Settings:
     return _batches(INF, multiplier=FixedMultiplier(multiplier))
 
 
-def _tenfold(settings: Settings) -> Settings:
-    """All that the learner sees of the rewards times 10; its bound must be ten times as large."""
-    paid, short = (Penalty(Partial(each), ENV.discount) for each in (_ten_rewards, _ten_shortfalls))
+def _scaled(settings: Settings, scale: float) -> Settings:
+    """All that the learner sees of the rewards times a number; so must be its bound."""
+    paid, short = (Penalty(Partial(each, scale), ENV.discount) for each in (_reward, _short))
     return replace(settings, signals=(paid, short))
 
 
-def _ten_rewards(transition: Transition[Any]) -> Array:
-    return TENFOLD * transition.reward
+def _reward(scale: Any, transition: Transition[Any]) -> Array:
+    return scale * transition.reward
 
 
-def _ten_shortfalls(transition: Transition[Any]) -> Array:
+def _short(scale: Any, transition: Transition[Any]) -> Array:
     assert transition.mean_reward is not None
-    return TENFOLD * shortfall(transition.mean_reward, transition.reward, 1)
+    return scale * shortfall(transition.mean_reward, transition.reward, 1)
 
 
 def _learnt_mean(nu: float) -> Settings:
@@ -128,20 +130,24 @@ def _features_with_return(obs: Array, time: Array) -> Array:
     return jnp.concatenate([x, x[rows] * x[columns]])
 
 
-def _online(nu: float, **changes: Any) -> Settings:
-    return replace(settings_of(PRESETS["figure"], nu), tile=16, **changes)
+def _online(nu: float, scale: float = 1.0, **changes: Any) -> Settings:
+    return _scaled(replace(settings_of(PRESETS["figure"], scale * nu), **changes), scale)
 
 
+SHORTER = "figure, shorter"
 VARIANTS: dict[str, Variant] = {
     "Monte-Carlo": Variant(NUS, _monte_carlo),
     "fixed multipliers": Variant(MULTIPLIERS, _fixed, measure=""),
     "learnt mean reward": Variant(NUS, _learnt_mean),
-    "rewards x 10": Variant(NUS, lambda nu: _tenfold(_batches(TENFOLD * nu))),
+    "rewards x 10": Variant(NUS, lambda nu: _scaled(_batches(TENFOLD * nu), TENFOLD)),
     "LPM measured": Variant(LPMS, _lpm_measured, measure="discounted lpm"),
     "LPM itself": Variant(SHORTFALLS, _lpm_itself, measure="shortfall"),
-    "figure, rewards x 10": Variant(NUS, lambda nu: _tenfold(_online(TENFOLD * nu)), "figure"),
-    "figure, no pre-training": Variant(NUS, lambda nu: _online(nu, pretraining=0), "figure"),
+    SHORTER: Variant(NUS, _online, "figure", share=0.4, batch="online"),
+    "figure, rewards x 10": Variant(NUS, lambda nu: _online(nu, TENFOLD), SHORTER, batch="online"),
+    "figure, no pre-training": Variant(
+        NUS, lambda nu: _online(nu, pretraining=0), SHORTER, batch="online"
+    ),
     "figure, not normalised": Variant(
-        NUS, lambda nu: _online(nu, step_rule="fixed", step_size=0.5), "figure"
+        NUS, lambda nu: _online(nu, step_rule="fixed", step_size=0.5, tile=16), SHORTER
     ),
 }

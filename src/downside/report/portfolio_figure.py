@@ -27,7 +27,7 @@ METHODS = (  # rows of the figure of methods: the preset, and what is beside it
     ),
     ("recommended", ("LPM measured", "LPM itself")),
     (
-        "figure",
+        "figure, shorter",
         ("figure, rewards x 10", "figure, no pre-training", "figure, not normalised"),
     ),
 )
