@@ -67,6 +67,7 @@ PLANS: dict[Scale, Plan] = {
             Run(("figure",), 10, 2_500_000),
             Run(("recommended",), 5, 250_000),
             Run(("RCPO",), 5, 250_000),
+            Run(("printed",), 5, 2_500_000),
         ),
         10_000,
         tuple(VARIANTS),

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 from scipy import stats
 
-from downside.exact.portfolio import concave_hull, hull_value
 from downside.experiments.base import Claim, Results, Verdict
 from downside.experiments.portfolio_comparisons import (
     Statistic,
     binding,
     bootstrap,
     compare,
+    hull_gaps,
     intervals,
     judge_variants,
 )
@@ -37,12 +37,6 @@ def rank_correlation(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     spread = np.sqrt((first**2).sum(axis=-1) * (second**2).sum(axis=-1))
     together = (first * second).sum(axis=-1)
     return np.where(spread > 0, together / np.where(spread > 0, spread, 1.0), 0.0)
-
-
-def hull_gaps(results: Results, name: str) -> np.ndarray:
-    """Discounted mean less that of the two-number hull at the same proxy: (thresholds, seeds)."""
-    hull = concave_hull(results["proxy: two numbers"], results["discounted: two numbers"])
-    return results[f"discounted: {name}"] - hull_value(hull, results[f"proxy: {name}"])
 
 
 def _evidence(results: Results, name: str) -> dict[str, float]:

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from downside.exact.portfolio import concave_hull, hull_value
 from downside.experiments.base import Claim, Results, Verdict
 
 N_BOOTSTRAP = 2000
-N_PLACES = 21  # where two frontiers are compared
 NEAR = 0.01  # a distance of an LPM from its bound that we call held
 SAME = 0.01  # a change of |proxy - nu| that we call none
 
@@ -42,38 +42,48 @@ def binding(results: Results, name: str) -> np.ndarray:
     return bounds < results[f"{measure}: {name}"][np.isinf(bounds)].mean()
 
 
+def hull_gaps(results: Results, name: str) -> np.ndarray:
+    """Discounted mean less that of the two-number hull at the same proxy: (thresholds, seeds)."""
+    hull = concave_hull(results["proxy: two numbers"], results["discounted: two numbers"])
+    return results[f"discounted: {name}"] - hull_value(hull, results[f"proxy: {name}"])
+
+
 def compare(results: Results, name: str, other: str) -> dict[str, float]:
     """One frontier less another at equal proxy and at equal mean, with intervals.
 
-    Frontiers are lines through the seed means; they are compared where both are, on average.
+    Seed means of the other are held against the line through those of the first, where it reaches;
+    as distances from the hull where that is known, since a line is below a curve.
     """
     found: dict[str, float] = {}
+    gaps = {f"gap: {each}": hull_gaps(results, each) for each in (name, other)}
     for what, y, x in (
-        ("mean at equal proxy", "discounted", "proxy"),
+        ("mean at equal proxy", "gap", "proxy"),
         ("LPM at equal mean", "lpm", "mean"),
         ("shortfall at equal mean", "shortfall", "discounted"),
     ):
-        tables = [(results[f"{x}: {each}"], results[f"{y}: {each}"]) for each in (name, other)]
-        ends = [(xs.mean(axis=1).min(), xs.mean(axis=1).max()) for xs, _ in tables]
-        low, high = max(end[0] for end in ends), min(end[1] for end in ends)
-        if low < high:
-            difference = _difference(tables, np.linspace(low, high, N_PLACES))
-            n_seeds = min(xs.shape[1] for xs, _ in tables)
-            found |= intervals(what, f"{name} less {other}", bootstrap(difference, n_seeds))
+        values = {**results, **gaps}
+        (xs, ys), (other_xs, other_ys) = (
+            (values[f"{x}: {each}"], values[f"{y}: {each}"]) for each in (name, other)
+        )
+        line, points = xs.mean(axis=1), other_xs.mean(axis=1)
+        inside = (points >= line.min()) & (points <= line.max())
+        if inside.any():
+            tables = [(xs, ys), (other_xs[inside], other_ys[inside])]
+            n_seeds = min(xs.shape[1], other_xs.shape[1])
+            difference = bootstrap(_difference(tables), n_seeds)
+            found |= intervals(what, f"{name} less {other}", difference)
     return found
 
 
-def _difference(tables: list[tuple[np.ndarray, np.ndarray]], places: np.ndarray) -> Statistic:
-    """Of two tables (x, y), each (points, seeds): mean of y at given x, first less second."""
-
-    def line(xs: np.ndarray, ys: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-        x, y = xs[:, seeds].mean(axis=1), ys[:, seeds].mean(axis=1)
-        order = np.argsort(x)
-        return np.interp(places, x[order], y[order])
+def _difference(tables: list[tuple[np.ndarray, np.ndarray]]) -> Statistic:
+    """Of two tables (x, y), each (points, seeds): the first's line less the second's points."""
 
     def one(seeds: np.ndarray) -> float:
-        first, second = (line(*table, seeds) for table in tables)
-        return float(np.mean(first - second))
+        (xs, ys), (at, others) = (
+            [each[:, seeds].mean(axis=1) for each in table] for table in tables
+        )
+        order = np.argsort(xs)
+        return float(np.mean(np.interp(at, xs[order], ys[order]) - others))
 
     return lambda seeds: np.apply_along_axis(one, -1, seeds)
 
