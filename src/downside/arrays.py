@@ -79,6 +79,20 @@ def below_maximum(x: Any) -> Any:
     return x - jax.lax.stop_gradient(largest)
 
 
+def times_shared(matrix: np.ndarray, x: Any) -> Any:
+    """The product of a matrix that all learners share with the vector of each, over the last axis.
+
+    XLA would multiply it with all vectors at once, and rounds small and large batches differently.
+
+    >>> times_shared(np.array([[1.0, 2.0], [0.0, 3.0]]), np.array([1.0, 10.0])).tolist()
+    [21.0, 30.0]
+    """
+    xp = array_module(x)
+    if xp is np:
+        return x @ matrix.T.astype(x.dtype)
+    return xp.sum(x[..., None, :] * xp.asarray(matrix, x.dtype), axis=-1)
+
+
 def log_softmax(x: Any) -> Any:
     """Logarithms of the probabilities that go with logits, over the last axis."""
     xp = array_module(x)
@@ -89,7 +103,8 @@ def log_softmax(x: Any) -> Any:
 def sample_index(probabilities: Any, uniform: Any) -> Any:
     """Invert a distribution function over the last axis; what has probability 0 is never drawn.
 
-    The weights need not sum to 1. The index is how many running sums the level has reached.
+    The weights need not sum to 1. The index is how many running sums the level has reached; they
+    are counted by a sum over two blocks or more, which compilers make once for all who need it.
 
     >>> int(sample_index(np.array([0.2, 0.0, 0.8]), np.float64(0.2)))
     2
@@ -99,7 +114,7 @@ def sample_index(probabilities: Any, uniform: Any) -> Any:
     total = running[-1][..., -1]
     below_total = xp.nextafter(total, xp.zeros_like(total))
     level = xp.minimum(xp.asarray(uniform, total.dtype) * total, below_total)
-    reached = sum(xp.sum(sums <= level[..., None], axis=-1) for sums in running)
+    reached = xp.sum(sum(xp.where(sums <= level[..., None], 1, 0) for sums in running), axis=-1)
     return xp.minimum(reached, probabilities.shape[-1] - 1)
 
 
@@ -110,8 +125,8 @@ def _running_sums(values: Any, xp: Any, block: int = 16) -> list[Any]:
     Where 0 is added, a sum stays the same to the last bit. Places past the end repeat the total.
     """
     n = values.shape[-1]
+    block = min(-(-n // 2), block)
     n_blocks = -(-n // block)
-    block = min(n, block)
     filled = xp.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, n_blocks * block - n)])
     rows = filled.reshape(*values.shape[:-1], n_blocks, block)
     sums = [rows[..., 0]]
