@@ -2,9 +2,8 @@
 
 A run is a pure function of settings and seed. Learners are stacked along a first axis and laid out
 in tiles over the devices (`batching`); noise is drawn in blocks of fixed size, so that what a
-learner meets depends on its own key and step alone. Tiles are always of the same size, filled up
-where learners are few, so that the compiled program, and with it the last bit of every number, is
-the same whoever shares the batch and however many devices there are.
+learner meets depends on its own key and step alone, and the last bit of every number is the same
+whoever shares the batch and however many devices there are.
 """
 
 import time
@@ -17,7 +16,7 @@ import numpy as np
 from jaxtyping import Array
 
 from downside.agents.actor_critic import ActorCritic
-from downside.batching import map_batch
+from downside.batching import compiled, map_batch
 from downside.records import record
 from downside.training import batches, learner
 from downside.training.learner import clear_progress, current_multipliers, draw, where
@@ -132,13 +131,13 @@ def drive(
         yield Chunk(learners, report, at, fresh, seconds)
 
 
-@jax.jit
+@compiled
 def _start_all(settings: Settings, keys: Array) -> Any:
     way = _way(settings)
     return map_batch(lambda pair: typed(way.start(*pair)), (settings, keys), tile=settings.tile)
 
 
-@jax.jit
+@compiled
 def _advance(
     settings: Settings, learners: Any, keys: Array, first: Any, last: Any, fresh: Any
 ) -> tuple[Any, Report]:
