@@ -32,7 +32,7 @@ quick: $(VENV)/.ready-dev
 
 peers: $(VENV)/.ready-dev
 	echo "installing the libraries to compare with" && $(BIN)/pip install -q -e '.[peers]'
-	$(BIN)/python -m pytest -q -m peers tests/peers
+	$(BIN)/python -m pytest -q -m peers tests/peers tests/benchmarks
 
 # BENCH="throughput scaling" for some parts, BENCH=--quick for toy sizes
 bench: $(VENV)/.ready-run

@@ -15,6 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
+os.environ.setdefault("PJRT_NPROC", "1")  # as the command line does
+
 import jax
 
 jax.config.update("jax_num_cpu_devices", os.cpu_count() or 1)

@@ -6,7 +6,8 @@ from downside import exact
 from downside.agents import FixedMultiplier
 from downside.control import NAC, NRCPO, RCPO
 from downside.critics import LSTD, MonteCarloLeastSquares, Sarsa, TrueOnlineSarsa
-from downside.environments import Bandit, Portfolio, Tabular, WithReturn
+from downside.environments import Bandit, Consumption, Portfolio, Tabular, WithReturn
+from downside.policies import SquashedGaussian
 from downside.signals import Centralised, Constraint, Fixed, Penalty, Shortfall
 from random_mdps import random_mdp
 
@@ -230,3 +231,20 @@ def test_learning_twice_is_learning_once():
     twice = make().learn(4000, **QUIET).learn(4000, **QUIET)
     np.testing.assert_array_equal(once.theta, twice.theta)
     assert once.steps == twice.steps == 8000
+
+
+def test_numbered_states_and_boxes_of_ours_have_default_settings_and_policies():
+    lake = NAC("FrozenLake-v1")._settings  # before those of any Python environment
+    assert [float(x[0]) for x in (lake.trace_decay, lake.damping)] == pytest.approx([0.9, 0.1])
+    assert float(NAC(Bandit())._settings.temperature[0]) == pytest.approx(1e-3)  # one state
+    agent = NAC(Consumption(horizon=6), period=60).learn(120, progress_bar=False)
+    assert isinstance(agent.policy, SquashedGaussian)
+    assert np.all(np.isfinite(agent.theta))
+    assert np.any(agent.theta != 0.0)
+
+
+def test_inputs_are_scaled_to_bounds_that_random_actions_do_not_reach():
+    scaling = NAC("CartPole-v1").policy.outputs.basis.basis.inputs
+    low, high = (np.asarray(end)[[0, 2]] for end in ([-4.8, 0, -0.419, 0], [4.8, 0, 0.419, 0]))
+    assert np.all(np.asarray(scaling.scale)[[0, 2]] <= (high - low) / 8.0 + 1e-3)
+    assert scaling.scale[0] > 0.4  # random actions leave the cart within 0.1 of its start

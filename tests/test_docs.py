@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,18 @@ def test_the_tables_of_the_benchmark_page_are_the_committed_ones():
     for text in tables(folder).values():
         assert text in page
     assert fill(page, folder) == page
+
+
+def test_the_page_on_real_environments_has_the_committed_numbers():
+    made = runpy.run_path(str(DOCS / "results" / "environments" / "make.py"))
+    page = (DOCS / "real_environments.md").read_text()
+    found = made["read"]()
+    for mark, lines in made["rows"](found).items():
+        table = page.split(f"<!-- {mark} -->\n")[1].split("\n\n")[0].splitlines()[2:]
+        assert table == lines
+    missing = [name for name in made["PROBLEMS"] if name not in found]
+    for name in missing:
+        assert f"- {name}" in page.split("## Not measured")[1]
 
 
 def evidence(experiment, name):

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from downside.linear import products, solve
+from downside.linear import MANY, conjugate_gradients, products, solve, solve_positive
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 40])
@@ -24,12 +24,35 @@ def test_it_exchanges_rows_where_the_pivot_is_zero():
     np.testing.assert_allclose(found, np.linalg.inv(matrix), atol=1e-6)
 
 
+@pytest.mark.parametrize("n", [7, MANY + 1])
+def test_a_positive_system_is_solved_however_large(n):
+    # Visits of n numbered states and a clock, as values are fitted: nearly diagonal.
+    rng = np.random.default_rng(n)
+    x = np.concatenate([np.eye(n - 1)[rng.integers(n - 1, size=900)], rng.random((900, 1))], axis=1)
+    matrix, right = x.T @ x + 1e-3 * np.eye(n), rng.normal(size=(n, 2))
+    with jax.enable_x64(True):
+        found = solve_positive(jnp.asarray(matrix), jnp.asarray(right))
+    np.testing.assert_allclose(found, np.linalg.solve(matrix, right), rtol=1e-6, atol=1e-9)
+
+
+def test_conjugate_gradients_end_after_as_many_steps_as_unknowns_and_stay_there():
+    rng = np.random.default_rng(4)
+    scores = rng.normal(size=(40, 9)) * np.linspace(0.1, 3.0, 9)
+    matrix, right = scores.T @ scores / 40 + 0.3 * np.eye(9), rng.normal(size=9)
+    with jax.enable_x64(True):
+        for n_steps in (9, 30):
+            found = conjugate_gradients(lambda v: matrix @ v, jnp.asarray(right), n_steps)
+            np.testing.assert_allclose(found, np.linalg.solve(matrix, right), rtol=1e-8)
+        nothing = conjugate_gradients(lambda v: matrix @ v, jnp.zeros(9), 5)
+    np.testing.assert_array_equal(nothing, 0.0)
+
+
 PROGRAM = """
 import jax
 jax.config.update("jax_num_cpu_devices", 2)
 import jax.numpy as jnp
 from downside.batching import map_batch
-from downside.linear import products, solve
+from downside.linear import MANY, conjugate_gradients, products, solve, solve_positive
 
 def one(key):
     return solve(jax.random.normal(key, (110, 110)), jnp.ones((110, 1)))

@@ -180,7 +180,8 @@ def _status(words: str, *, quiet: bool) -> AbstractContextManager[object]:
 
 
 def _use_all_cores() -> None:
-    """One JAX device per core; must be said before JAX starts."""
+    """One JAX device per core, each with one thread; must be said before JAX starts."""
+    os.environ.setdefault("PJRT_NPROC", "1")
     import jax
 
     jax.config.update("jax_num_cpu_devices", os.cpu_count() or 1)

@@ -26,6 +26,8 @@ from downside.defaults import (
     problem_of,
 )
 from downside.environments.base import Environment
+from downside.environments.gymnasium import GymnasiumEnv
+from downside.environments.python import wrap
 from downside.policies import Gibbs
 from downside.policies.base import Policy
 from downside.recipes import write_recipe
@@ -35,11 +37,14 @@ from downside.training.hosting import Hosting
 
 Way = Literal["batches", "online"]
 
-HOST: dict[str, Any] = {"period": 2000, "trace_decay": 0.95}
+HOST: dict[str, Any] = {"period": 2000, "trace_decay": 0.95, "damping": 0.5}
 """Default settings on Python environments, beside those of `Batches`."""
 
-TABULAR = {"trace_decay": 0.9, "kl": 0.02}
+TABULAR = {"trace_decay": 0.9, "kl": 0.02, "damping": 0.1}
 """Where states are numbered, values are exact and traces may be short: less noise, finer steps."""
+
+SEVERAL_STATES = {"temperature": 1e-2}
+"""Every state learns for itself: each needs entropy, lest it settle on what it tried first."""
 
 
 def NAC(env: Any, *args: Any, **options: Any) -> Agent:  # noqa: N802
@@ -104,7 +109,8 @@ def build(
     makes an environment, an instance, or a SyncVectorEnv. ``constraints`` is a tuple of constraints
     for each learner of the batch. ``policy`` is one of ours, "linear" or "mlp"; by default, and on
     which ``basis`` of the observations, the spaces say; on numbered states the default settings are
-    then those of `TABULAR`. ``num_envs`` copies of a Python environment make one batch together.
+    then those of `TABULAR` and `SEVERAL_STATES`. ``num_envs`` copies of a Python environment make
+    one batch together.
 
     In a Gymnasium environment the return is not discounted by default and its time limit belongs to
     the problem; with a ``discount`` below 1 the limit only cuts the experience short, unless
@@ -122,6 +128,7 @@ def build(
     kind = Batches if way == "batches" else ActorCritic
     known = [field.name for field in fields(kind)]
     check_names("setting for this way to learn", settings, known)
+    defaults: dict[str, Any] = {}
     if isinstance(env, Environment):
         _check_ours(discount=discount, horizon=horizon, env_options=env_options, num_envs=num_envs)
         hosting, observations = None, env.observation_space
@@ -135,10 +142,11 @@ def build(
         else:
             chosen = default_policy(host, basis, _named(policy))
         if host.horizon is not None and kind is Batches:
-            settings = {"value_features": Clock(host.horizon), **settings}
-        settings = {**_on_host(kind, num_envs, settings), **settings}
+            defaults["value_features"] = Clock(host.horizon)
+        defaults |= _on_host(kind, num_envs, settings)
     if kind is Batches and policy is None and isinstance(observations, spaces.Discrete):
-        settings = {**TABULAR, **settings}
+        defaults |= TABULAR | (SEVERAL_STATES if observations.n > 1 else {})
+    settings = defaults | settings
     made = Made(
         way, chosen, list(constraints or ((),)), settings, precision, seed, n_seeds, num_envs
     )
@@ -252,12 +260,10 @@ def _settle_constraints(options: dict[str, Any]) -> list[tuple[Constraint, ...]]
 
 
 def _policy_of_ours(env: Environment[Any], name: Any, basis: Basis | None) -> Policy:
-    actions = env.action_space
+    actions, named = env.action_space, _named(name)
     if not isinstance(actions, spaces.Discrete):
-        raise ValueError(
-            f"the actions are {actions}; give policy=, such as ds.Gaussian(...) or ds.Beta(...)"
-        )
-    hidden = HIDDEN if _named(name) == "mlp" else ()
+        return default_policy(wrap(GymnasiumEnv(env)), basis, named)
+    hidden = HIDDEN if named == "mlp" else ()
     return Gibbs(basis or basis_for(env.observation_space), int(actions.n), hidden=hidden)
 
 

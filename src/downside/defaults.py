@@ -6,16 +6,19 @@ then stays fixed.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal, final
 
 import gymnasium
 import jax
 import jax.numpy as jnp
+import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv, VectorEnv
 from jaxtyping import Array, Float
 
-from downside.bases import Basis
+from downside.bases import Basis, Scaled
+from downside.bases.layout import FromSpace
 from downside.bases.spaces import basis_for
 from downside.environments.python import HostEnvironment, settled, wrap
 from downside.policies.base import Policy
@@ -94,8 +97,23 @@ def default_policy(host: HostEnvironment, basis: Basis | None, name: PolicyName)
     if chosen is None:
         numbered = isinstance(space, spaces.Discrete)
         sample = None if numbered else random_steps(host, N_SAMPLE)[0]
-        chosen = basis_for(space, sample, clipped=True)
+        chosen = widened(basis_for(space, sample, clipped=True), space)
     return policy_for(host.action_space, chosen, HIDDEN if name == "mlp" else ())
+
+
+def widened(basis: FromSpace, space: spaces.Space[Any]) -> FromSpace:
+    """With inputs scaled to a quarter of their bounds, where random actions saw little of these.
+
+    At most ten times what was seen, as bounds may be far outside of what can happen.
+    """
+    inner = basis.basis
+    if not (isinstance(space, spaces.Box) and isinstance(inner, Scaled) and inner.inputs):
+        return basis
+    half = (space.high.reshape(-1).astype(float) - space.low.reshape(-1)) / 2.0
+    seen = np.asarray(inner.inputs.scale, float)
+    known = np.where(np.isfinite(half), half / 4.0, seen)
+    scale = np.clip(known, seen, 10.0 * seen).astype(np.float32)
+    return replace(basis, basis=replace(inner, inputs=replace(inner.inputs, scale=scale)))
 
 
 def problem_of(host: HostEnvironment, num_envs: int) -> Hosted:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from jax.tree_util import Partial
 
-from downside.environments import Portfolio
+from downside.environments import Portfolio, WithReturn
 from downside.environments.episodes import rollout
 from simulation_checks import (
     AS_ARRAY,
@@ -202,3 +202,15 @@ def test_an_unknown_accrual_is_refused():
 def test_the_horizon_is_whole_and_positive():
     with pytest.raises(ValueError, match=r"horizon is 0; .*whole number, at least 1"):
         Portfolio(horizon=0)
+
+
+def test_the_return_so_far_is_shown_where_the_parameters_are_traced():
+    env = WithReturn(Portfolio(liquid_rate=1.02))
+    noise = env.draw(jax.random.key(4))
+
+    @jax.jit
+    def first_step(env):
+        state, _ = env.reset(noise)
+        return env.transition(state, jnp.asarray(0), noise).next_obs
+
+    np.testing.assert_allclose(first_step(env)[-2:], [np.log(1.02), 1 / 50], rtol=1e-5)

@@ -133,6 +133,59 @@ def test_made_up_results_are_judged_as_they_were_made(results):
     ] * 4
 
 
+def with_capital(results):
+    """Losses and the share at risk grow with nu; the LPM is 0.02 below J_C, which is at nu."""
+    bounds = np.array([0.05, 0.1, 0.15])
+    levels = bounds[:, None] * np.ones(3)
+    found = {"capital thresholds": bounds, "final risk: capital": levels}
+    found |= {"final lpm: capital": levels - 0.02, "final share: capital": 6.0 * levels}
+    return results | found | {"final mean: capital": 1.0 + levels}
+
+
+def test_a_bound_on_losses_is_judged_as_it_was_made(results):
+    results["steps: figure"] = results["steps: recommended"] = np.array([9_000_000])
+    made = with_capital(results)
+    claim = next(claim for claim in judge(made) if claim.id == "11 capital")
+    assert (claim.measured, claim.verdict) == (1.0, "holds")
+    assert claim.evidence["share at nu = 0.1: capital"] == pytest.approx(0.6)
+    assert claim.evidence["share of policies with LPM <= J_C: capital"] == 1.0
+    losing = {**made, "final lpm: capital": made["final lpm: capital"] + 0.03}
+    still = {**made, "final share: capital": made["final share: capital"][::-1]}
+    for other in (losing, still):
+        assert verdicts(other)["11 capital"] == "fails"
+
+
+def test_the_plain_gradient_is_compared_at_equal_steps(results):
+    steps = results["steps: recommended"]
+    half = len(steps) // 2
+    for what in ("mean", "risk", "multiplier"):
+        kept = results[f"{what}: recommended"][..., :half]
+        results[f"{what}: recommended, plain"] = kept - (0.03 if what == "mean" else 0.0)
+    for what in ("mean", "risk", "lpm", "share"):
+        results[f"final {what}: recommended, plain"] = results[f"final {what}: figure"]
+    results["steps: recommended, plain"] = steps[:half]
+    results["failed: recommended, plain"] = np.array(0)
+    results["presets"] = np.append(results["presets"], "recommended, plain")
+    evidence = next(claim for claim in judge(results) if claim.id == "11 optimum").evidence
+    title = "recommended less recommended, plain"
+    assert evidence[f"steps compared: {title}"] == steps[half - 1]
+    assert evidence[f"mean at nu = 0.1: {title}"] == pytest.approx(0.03)
+    assert evidence[f"risk at nu = inf: {title}"] == pytest.approx(0.0)
+
+
+def test_a_part_of_the_work_is_made_once(tmp_path):
+    made = []
+
+    def make():
+        made.append(1)
+        return {"mean": np.array([2.0, 3.0])}
+
+    for _ in range(2):
+        found = Workshop(tmp_path).part("recommended, plain", make)
+        np.testing.assert_array_equal(found["mean"], [2.0, 3.0])
+    assert len(made) == 1
+
+
 def test_the_largest_drop_is_of_the_moving_average():
     # windows of 2 of 10: the averages fall from 4 to 1
     curve = np.array([[4.0, 4.0, 4.0, 2.0, 0.0, 2.0, 4.0, 4.0, 4.0, 4.0]])

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 from pathlib import Path
 
@@ -8,24 +9,25 @@ import pytest
 from downside.exact.portfolio import two_number_policies
 from downside.experiments.base import load_results, reproduce
 from downside.experiments.portfolio import PLANS, judge
-from downside.experiments.portfolio_claims import (
-    bootstrap,
-    compare,
-    hull_gaps,
-    rank_correlation,
-)
+from downside.experiments.portfolio_claims import hull_gaps, rank_correlation
+from downside.experiments.portfolio_comparisons import binding, bootstrap, compare, judge_variants
 from downside.experiments.portfolio_runs import (
     AFFINE,
+    CASH,
     ENV,
     MEASURES,
     PRESETS,
+    SCALED,
     Online,
     evaluate,
     settings_of,
 )
-from downside.report.figures import save
-from downside.report.portfolio_figure import frontier
+from downside.experiments.portfolio_variants import VARIANTS
+from downside.report.figures import drawn, save
+from downside.report.portfolio_figure import frontier, methods
+from downside.signals import Predictions
 
+NOTHING = Predictions()
 NUS = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, np.inf])
 
 
@@ -62,6 +64,7 @@ def results():
             f"discounted: {name}": 0.2 + proxy - lost,
             f"mean: {name}": 0.25 + 1.1 * proxy,
             f"path shortfall: {name}": 0.5 * proxy,
+            f"shortfall: {name}": 0.05 * proxy,
             f"lpm: {name}": 0.1 * proxy + (0.004 if name == "recommended" else 0.0),
             f"minimum: {name}": 0.2 - proxy,
             f"quantile: {name}": 0.22 - 0.7 * proxy,
@@ -71,16 +74,19 @@ def results():
 
 def test_a_smoke_run_leaves_finite_numbers_and_judges_nothing(folder):
     results = load_results(folder)
-    shape = (len(results["thresholds"]), 2)
-    for name in results["presets"]:
+    assert len(results["variants"]) == 5
+    for name in (*results["presets"], *results["variants"]):
         for what in MEASURES:
-            assert results[f"{what}: {name}"].shape == shape
+            sweep = results.get(f"sweep: {name}", results["thresholds"])
+            assert results[f"{what}: {name}"].shape == (len(sweep), 2)
             assert np.isfinite(results[f"{what}: {name}"]).all()
     claims = json.loads((folder / "claims.json").read_text())["claims"]
     assert [claim["id"] for claim in claims] == [
         "10 frontier",
         "10 lower proxy",
         "12 no calibration",
+        "12 scale",
+        "10 bound on the LPM",
     ]
     assert {claim["verdict"] for claim in claims} == {"not reached at this scale"}
     assert all(np.isfinite(x) for claim in claims for x in claim["evidence"].values())
@@ -88,7 +94,7 @@ def test_a_smoke_run_leaves_finite_numbers_and_judges_nothing(folder):
 
 def test_what_is_saved_obeys_the_order_of_the_three_risks(folder):
     results = load_results(folder)
-    for name in results["presets"]:
+    for name in (*results["presets"], *results["variants"]):
         # the shortfall of a sum is at most the sum of the shortfalls, episode by episode
         assert np.all(results[f"path shortfall: {name}"] <= results[f"proxy: {name}"])
         assert np.all(results[f"minimum: {name}"] <= results[f"quantile: {name}"])
@@ -119,6 +125,8 @@ def test_a_policy_that_never_buys_is_the_two_number_policy_of_zeros():
     assert never["mean"][0] == pytest.approx(50 * np.log(1.005), rel=1e-5)
     assert never["proxy"][0] == never["path shortfall"][0] == 0.0
     assert never["lpm"][0] == pytest.approx(0.0, abs=1e-6)
+    assert never["discounted"][0] == pytest.approx(CASH, rel=1e-5)
+    assert never["shortfall"][0] == pytest.approx(0.0, abs=1e-6)
 
 
 def test_the_presets_are_those_of_the_paper():
@@ -165,7 +173,101 @@ def test_one_preset_less_another(results):
     found = compare(results, "recommended", "figure")
     assert found["mean at equal proxy: recommended less figure"] == pytest.approx(0.01)
     assert found["LPM at equal mean: recommended less figure"] == pytest.approx(0.004)
+    assert found["shortfall at equal mean: recommended less figure"] == pytest.approx(-0.0005)
     assert hull_gaps(results, "figure")[2, 1] == pytest.approx(-0.01)
+
+
+def with_variants(results):
+    """With rewards x 10 preset figure misses nu by 0.05 more; an LPM misses its bound by 0.004.
+
+    The last bound of each, 0.9, does not bind: the risk-neutral agent has 0.82.
+    """
+    found = dict(results)
+    bounds = np.array([0.1, 0.5, 0.9, np.inf])
+    likes = {
+        "rewards x 10": ("recommended", "proxy", 0.0),
+        "figure, shorter": ("figure", "proxy", 0.0),
+        "figure, rewards x 10": ("figure, shorter", "proxy", 0.05),
+        "LPM measured": ("recommended", "discounted lpm", 0.004),
+        "LPM itself": ("recommended", "shortfall", 0.003),
+    }
+    rows = [1, 5, 6, 6]
+    for name, (like, measure, missed) in likes.items():
+        for what in (*MEASURES, "steps"):
+            preset = like.removesuffix(", shorter")
+            values = results.get(f"{what}: {preset}", results[f"proxy: {preset}"])
+            found[f"{what}: {name}"] = values if what == "steps" else values[rows]
+        held = np.where(np.isinf(bounds), 0.82, bounds)[:, None] + missed + np.zeros(3)
+        found[f"{measure}: {name}"] = held + (0.02 if measure == "proxy" else 0.0)
+        found |= {f"sweep: {name}": bounds, f"like: {name}": np.array(like)}
+        found[f"measure: {name}"] = np.array(measure)
+    return found | {"variants": np.array(list(likes))}
+
+
+def test_the_scale_and_the_bound_on_the_lpm_are_judged_as_they_were_made(results):
+    made = with_variants(results)
+    assert binding(made, "LPM measured").tolist() == [True, True, False, False]
+    scale, lpm = judge_variants(made)
+    assert scale.measured == pytest.approx(0.05)
+    assert scale.verdict == "fails"
+    # noise of the seeds in the preset, none in the variant
+    title = "change of the proxy at nu = 0.5: rewards x 10"
+    assert scale.evidence[title] == pytest.approx(-0.001 / 3)
+    assert (lpm.measured, lpm.verdict) == (pytest.approx(0.004), "holds")
+    assert lpm.evidence["distance from the bound: LPM itself"] == pytest.approx(0.003)
+    made["proxy: figure, rewards x 10"] = made["proxy: figure, rewards x 10"] - 0.05
+    made["discounted lpm: LPM measured"] = made["discounted lpm: LPM measured"] + 0.02
+    assert [claim.verdict for claim in judge_variants(made)] == ["holds", "fails"]
+
+
+def test_rewards_times_ten_are_what_the_learner_sees():
+    env, action = ENV, jax.numpy.asarray(7)
+    state, _ = env.reset(env.draw(jax.random.key(0)))
+    noise = jax.tree.map(lambda x: 0.0 * x + 0.05, env.draw(jax.random.key(5)))
+    for _ in range(5):  # the first order matures at the fifth step, and is lost: 0.05 < 0.1
+        step = env.transition(state, action, noise)
+        state = step.next_state
+    for name, like in (("rewards x 10", "recommended"), ("figure, rewards x 10", "figure")):
+        ten, one = VARIANTS[name].learner(0.3), settings_of(PRESETS[like], 0.3)
+        assert ten.thresholds == (3.0,)
+        for signal, other in zip(ten.signals, one.signals, strict=True):
+            expected = 10 * other.cumulant(step, NOTHING)
+            assert signal.cumulant(step, NOTHING) == pytest.approx(expected) != 0.0
+
+
+def test_the_policy_under_a_bound_on_the_lpm_is_that_of_the_preset():
+    policy = VARIANTS["LPM itself"].learner(0.002).policy
+    obs = np.array([0.8, 0.1, 0.0, 0.2, 0.04, -0.03, 0.31, 0.5])
+    np.testing.assert_array_equal(policy.basis(obs), SCALED.basis(obs[:6]))
+
+
+@pytest.mark.parametrize("name", list(VARIANTS))
+def test_a_variant_changes_what_it_says_and_no_more(name):
+    variant = VARIANTS[name]
+    preset = settings_of(PRESETS[variant.like.removesuffix(", shorter")], 0.5)
+    learner = variant.learner(0.5)
+    fields = {
+        "Monte-Carlo": {"direction", "trace_decay", "value_features"},
+        "fixed multipliers": {"multiplier", "thresholds"},
+        "learnt mean reward": {"mean_reward"},
+        "rewards x 10": {"signals", "thresholds"},
+        "LPM measured": {"measure"},
+        "LPM itself": {"env", "policy", "signals", "value_features"},
+        "figure, shorter": {"signals"},  # written in another way, times 1
+        "figure, rewards x 10": {"signals", "thresholds"},
+        "figure, no pre-training": {"signals", "pretraining"},
+        "figure, not normalised": {"signals", "step_rule", "step_size", "tile"},
+    }[name]
+
+    def plain(value):
+        return getattr(value, "func", value)  # two wraps of one function are not equal
+
+    changed = {
+        each.name
+        for each in dataclasses.fields(learner)
+        if plain(getattr(learner, each.name)) != plain(getattr(preset, each.name))
+    }
+    assert changed == fields
 
 
 def test_rank_correlation_is_spearmans_of_the_finite_thresholds():
@@ -201,6 +303,15 @@ def test_the_panels_show_what_was_saved(results):
         "figure, 2,500,000 steps",
         "recommended, 2,500,000 steps",
     ]
+
+
+def test_the_methods_are_drawn_where_there_are_any(results):
+    assert "portfolio_methods" not in drawn("portfolio", results)
+    made = with_variants(results)
+    assert "portfolio_methods" in drawn("portfolio", made)
+    axes = methods(made).axes[4]
+    line = next(line for line in axes.lines if line.get_label() == "figure, rewards x 10")
+    np.testing.assert_allclose(line.get_xdata(), made["proxy: figure, rewards x 10"].mean(axis=1))
 
 
 def test_equal_results_give_equal_files(results, tmp_path):

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from downside.agents import ActorCritic
-from downside.bases import Polynomial
-from downside.environments import Bandit, Portfolio
+from downside.bases import Fourier, Polynomial
+from downside.batching import fitting_tile
+from downside.environments import Bandit, Consumption, Portfolio
+from downside.experiments import consumption_runs
 from downside.policies import Gibbs
 from downside.signals import Centralised, Proxy, Reward
 from downside.training import run
@@ -45,6 +47,37 @@ def test_neighbours_and_chunks_change_no_bit(way):
     pairs = zip(*(jax.tree.leaves(carried(both)) for both in (together, alone)), strict=True)
     for found, expected in pairs:
         np.testing.assert_array_equal(found[2], expected[0])
+
+
+TILED = {
+    "normalised": WAYS["online"],
+    "plain": lambda nu: ActorCritic(PORTFOLIO, POLICY, SIGNALS, (nu,), direction="plain"),
+    "Fourier": lambda nu: ActorCritic(
+        PORTFOLIO, Gibbs(Fourier(np.zeros(6), np.full(6, 2.0), order=1), 11), SIGNALS, (nu,)
+    ),
+    "network": lambda nu: ActorCritic(
+        PORTFOLIO, Gibbs(Polynomial(6), 11, hidden=(5,)), SIGNALS, (nu,), step_rule="kl"
+    ),
+    "Beta": lambda nu: consumption_runs.settings_of(
+        consumption_runs.PRESETS["figure"], Consumption(), nu
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TILED)
+def test_a_learner_has_the_same_bits_in_every_tile(name):
+    def bits(n_learners):
+        settings = run.stack([TILED[name](0.3)] * n_learners)
+        keys = jax.vmap(jax.random.key)(np.arange(n_learners))
+        learners, _ = run.advance(settings, run.start_all(settings, keys), keys, 0, 3)
+        first = jax.tree.map(lambda x: x[0], (learners.theta, learners.critic, learners.episode))
+        return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(first)]
+
+    alone = bits(1)
+    assert fitting_tile(1, n_devices=1) == 8
+    for n_learners in (16, 32, 64, 128):
+        assert bits(n_learners) == alone
 
 
 PROGRAM = """

@@ -34,9 +34,8 @@ class ActorCritic:
     over all episodes, once ``pretraining`` episodes are over. ``measure`` is what the multiplier
     follows: the sampled discounted sum of the episode, the critic at its start, or the sampled
     shortfall of the return ("lpm") below ``lpm_target`` (None: the running mean return).
-    ``penalised`` learns one critic on reward - multiplier . constraints (Tessler et al.). ``tile``
-    learners are stepped together: many where a step is cheap, 8 where it is not or where there are
-    few learners. It is a setting because another tile may round differently.
+    ``penalised`` learns one critic on reward - multiplier . constraints (Tessler et al.). So many
+    learners are stepped together as there are, up to 128, or ``tile``; see `batching`.
     """
 
     env: Any
@@ -58,7 +57,7 @@ class ActorCritic:
     step_rule: StepRule = static(default="normalised")
     measure: Measure = static(default="sampled")
     penalised: bool = static(default=False)
-    tile: int = static(default=64, later=True)
+    tile: int | None = static(default=None, later=True)
 
     def __post_init__(self) -> None:
         carry_functions(self, "step_size", "value_features")
@@ -66,7 +65,8 @@ class ActorCritic:
         check_choice("step_rule", self.step_rule, get_args(StepRule))
         check_choice("measure", self.measure, get_args(Measure))
         check_count("period", self.period, least=1)
-        check_count("tile", self.tile, least=1)
+        if self.tile is not None:
+            check_count("tile", self.tile, least=1)
         if not callable(self.step_size):
             check_not_negative("step_size", self.step_size)
         check_not_negative("pretraining", self.pretraining)

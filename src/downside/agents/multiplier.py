@@ -174,3 +174,15 @@ def excess_over(sampled: Any, threshold: Any) -> Number:
     """sampled - threshold; -1 where there is no bound (an infinite threshold)."""
     unbounded = jnp.isinf(threshold)
     return jnp.where(unbounded, -1.0, sampled - jnp.where(unbounded, 0.0, threshold))
+
+
+def relative_excess(sampled: Any, threshold: Any) -> Float[Array, ""]:
+    """(C - nu) / (|C| + |nu|): from -1 to 1 in any units; -1 where there is no bound.
+
+    >>> float(relative_excess(jnp.asarray(3.0), jnp.asarray(1.0)))
+    0.5
+    """
+    size = jnp.abs(sampled) + jnp.abs(threshold)
+    safe = jnp.where((size > 0) & jnp.isfinite(size), size, 1.0)
+    excess = jnp.where(size > 0, (sampled - threshold) / safe, 0.0)
+    return jnp.where(jnp.isinf(threshold), -1.0, excess)

@@ -117,8 +117,10 @@ class WithReturn(Environment[AccumulatingState]):
         return f"{self.env.render(state.inner)}  return so far {float(state.total):.4f}"
 
     def _show(self, obs: Array, state: AccumulatingState) -> Array:
-        inside = self.env.observation_space
-        if isinstance(inside, spaces.Discrete):
+        if (
+            obs.ndim == 0
+        ):  # a state; the space of a vector may not be known where numbers are traced
+            inside: Any = self.env.observation_space
             obs = jnp.where(jnp.arange(int(inside.n)) + int(inside.start) == obs, 1.0, 0.0)
         time = jnp.asarray(state.time).astype(state.total.dtype)
         share = time / self.horizon if self.horizon else 1.0 - 1.0 / (1.0 + time)

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import Space
 from jaxtyping import Array, Bool, Float, Int
 
-from downside.arrays import is_traced
+from downside.arrays import draw_in_a_row, is_traced
 from downside.records import record
 
 State = TypeVar("State")
@@ -115,8 +115,8 @@ def draw_noise(key: Array, shape: tuple[int, ...], n_uniform: int, n_normal: int
     """
     uniform_key, normal_key = jax.random.split(key)
     return Noise(
-        uniform=jax.random.uniform(uniform_key, (*shape, n_uniform)),
-        normal=jax.random.normal(normal_key, (*shape, n_normal)),
+        uniform=draw_in_a_row(jax.random.uniform, uniform_key, (*shape, n_uniform)),
+        normal=draw_in_a_row(jax.random.normal, normal_key, (*shape, n_normal)),
     )
 
 

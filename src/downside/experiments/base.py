@@ -1,6 +1,7 @@
 """What every experiment is made of: a run that leaves numbers, and claims judged from them."""
 
 import importlib
+import io
 import json
 import platform
 import shutil
@@ -93,6 +94,21 @@ class Workshop:
         """
         return None if self.folder is None else self.folder / name
 
+    def part(self, name: str, make: Callable[[], Results]) -> Results:
+        """The numbers of one part of the work: made once, then found.
+
+        >>> Workshop().part("figure", lambda: {"mean": np.zeros(3)})["mean"].shape
+        (3,)
+        """
+        if self.folder is None:
+            return make()
+        path = self.folder / f"{name}.npz"
+        if not path.exists():
+            file = io.BytesIO()
+            np.savez_compressed(file, allow_pickle=False, **make())
+            replace_file(path, file.getvalue())
+        return load_arrays(path)
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -171,5 +187,10 @@ def _holds(path: Path, asked: Mapping[str, Any]) -> bool:
 
 def load_results(folder: Path) -> dict[str, np.ndarray]:
     """Read the numbers that a run left."""
-    with np.load(folder / "results.npz", allow_pickle=False) as archive:
+    return load_arrays(folder / "results.npz")
+
+
+def load_arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an npz file, by their names."""
+    with np.load(path, allow_pickle=False) as archive:
         return dict(archive)

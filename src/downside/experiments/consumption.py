@@ -35,7 +35,9 @@ class Scope:
 
 SCOPES: dict[Scale, Scope] = {
     "smoke": Scope(
-        {"figure": Plan(2, 12_000, 3), "recommended": Plan(2, 40_000, 2)}, n_episodes=500
+        {"figure": Plan(2, 12_000, 3), "recommended": Plan(2, 40_000, 2)},
+        n_episodes=500,
+        capital=Plan(2, 40_000, 1),
     ),
     "default": Scope(
         {
@@ -50,8 +52,10 @@ SCOPES: dict[Scale, Scope] = {
             "printed": Plan(5, 850_000, 25),
             "recommended": Plan(5, 6_000_000, 150),
             "figure": Plan(5, 3_706_000, 109),
+            "recommended, plain": Plan(5, 2_000_000, 50),
         },
         n_episodes=10_000,
+        capital=Plan(5, 2_000_000, 20),
     ),
 }
 
@@ -65,17 +69,20 @@ def run(scale: Scale, seed: int, workshop: Workshop) -> Results:
         "presets": np.array(list(scope.plans)),
         "optimum": np.array([exact.optimum(ENV, nu).mean for nu in THRESHOLDS.tolist()]),
     }
+
+    def learn(name: str, env: Consumption, nus: np.ndarray, plan: Plan) -> Results:
+        curves, thetas = train(name, env, nus, plan, seed, workshop)
+        found = evaluate(PRESETS[name].policy, env, thetas, key, scope.n_episodes)
+        return {**curves, **{f"final {what}": values for what, values in found.items()}}
+
     for name, plan in scope.plans.items():
-        curves, thetas = train(name, ENV, THRESHOLDS, plan, seed, workshop)
-        found = evaluate(PRESETS[name].policy, ENV, thetas, key, scope.n_episodes)
-        results |= {f"{what}: {name}": values for what, values in curves.items()}
-        results |= {f"final {what}: {name}": values for what, values in found.items()}
-    if scope.capital is not None:
-        _, thetas = train("recommended", CAPITAL, CAPITAL_THRESHOLDS, scope.capital, seed, workshop)
-        policy = PRESETS["recommended"].policy
-        found = evaluate(policy, CAPITAL, thetas, key, scope.n_episodes)
-        results["capital thresholds"] = CAPITAL_THRESHOLDS
-        results |= {f"final {what}: capital": values for what, values in found.items()}
+        part = workshop.part(name, lambda n=name, p=plan: learn(n, ENV, THRESHOLDS, p))
+        results |= {f"{what}: {name}": values for what, values in part.items()}
+    if (plan := scope.capital) is not None:
+        nus = CAPITAL_THRESHOLDS
+        part = workshop.part("capital", lambda: learn("recommended", CAPITAL, nus, plan))
+        results["capital thresholds"] = nus
+        results |= {f"{what}: capital": values for what, values in part.items()}
     return results | _even_consumer(key, scope.n_episodes)
 
 

@@ -119,7 +119,6 @@ def settings_of(
         "thresholds": (threshold,),
         "direction": preset.direction,
         "period": preset.period,
-        "tile": 8,
     }
     if isinstance(preset, InBatches):
         rule = PID(rate=preset.multiplier_rate, gain=2.0, weight=0.5, growing=True)

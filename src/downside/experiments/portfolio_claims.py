@@ -1,13 +1,20 @@
 """What the portfolio's results say about claims 10 and 12."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 from scipy import stats
 
-from downside.exact.portfolio import concave_hull, hull_value
 from downside.experiments.base import Claim, Results, Verdict
+from downside.experiments.portfolio_comparisons import (
+    Statistic,
+    binding,
+    bootstrap,
+    compare,
+    hull_gaps,
+    intervals,
+    judge_variants,
+)
 
 TRENDS = {"mean": 1, "lpm": 1, "minimum": -1, "quantile": -1, "proxy": 1}
 DRAWN = ("mean", "lpm", "minimum")  # what Fig. 4 shows
@@ -15,9 +22,6 @@ CAREFUL, EVEN = (0, 10), (3, 3)  # the same mean; the first has the lower proxy 
 STRONG = 0.9  # a rank correlation that we call monotone
 CLOSE = 0.05  # a mean |proxy - nu| that we call meeting the threshold
 LONG = 2_000_000  # steps of preset figure from where on we judge
-N_BOOTSTRAP = 2000
-
-Statistic = Callable[[np.ndarray], np.ndarray]
 
 
 def rank_correlation(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -35,29 +39,6 @@ def rank_correlation(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.where(spread > 0, together / np.where(spread > 0, spread, 1.0), 0.0)
 
 
-def bootstrap(statistic: Statistic, n_seeds: int) -> tuple[float, float, float]:
-    """A statistic of the seeds' places (..., seeds), and its 95% interval by resampling them.
-
-    >>> bootstrap(lambda seeds: np.full(seeds.shape[:-1], 2.0), n_seeds=5)
-    (2.0, 2.0, 2.0)
-    """
-    places = np.random.default_rng(0).integers(n_seeds, size=(N_BOOTSTRAP, n_seeds))
-    low, high = np.quantile(statistic(places), [0.025, 0.975])
-    return float(statistic(np.arange(n_seeds))), float(low), float(high)
-
-
-def binding(results: Results, name: str) -> np.ndarray:
-    """Which thresholds bind: they lie below the proxy of the risk-neutral agent."""
-    neutral = results[f"proxy: {name}"][np.isinf(results["thresholds"])]
-    return results["thresholds"] < neutral.mean()
-
-
-def hull_gaps(results: Results, name: str) -> np.ndarray:
-    """Discounted mean less that of the two-number hull at the same proxy: (thresholds, seeds)."""
-    hull = concave_hull(results["proxy: two numbers"], results["discounted: two numbers"])
-    return results[f"discounted: {name}"] - hull_value(hull, results[f"proxy: {name}"])
-
-
 def _evidence(results: Results, name: str) -> dict[str, float]:
     """Trends, feasibility, and distance to the hull of one preset, each with its interval."""
     thresholds = results["thresholds"]
@@ -66,9 +47,7 @@ def _evidence(results: Results, name: str) -> dict[str, float]:
     found: dict[str, float] = {"binding thresholds: " + name: float(binds.sum())}
 
     def note(what: str, statistic: Statistic) -> None:
-        value, low, high = bootstrap(statistic, n_seeds)
-        found.update({f"{what}: {name}": value, f"{what}, low: {name}": low})
-        found[f"{what}, high: {name}"] = high
+        found.update(intervals(what, name, bootstrap(statistic, n_seeds)))
 
     for what in TRENDS:
         values = results[f"{what}: {name}"]
@@ -88,30 +67,6 @@ def _evidence(results: Results, name: str) -> dict[str, float]:
     return found
 
 
-def compare(results: Results, name: str, other: str) -> dict[str, float]:
-    """One preset less another: discounted mean at equal proxy, LPM at equal mean."""
-    both = binding(results, name) & binding(results, other)
-    gaps = [hull_gaps(results, each)[both].mean(axis=0) for each in (name, other)]
-    n_seeds = min(map(len, gaps))
-    value, low, high = bootstrap(
-        lambda seeds: gaps[0][seeds].mean(axis=-1) - gaps[1][seeds].mean(axis=-1), n_seeds
-    )
-    (mean, lpm), (other_mean, other_lpm) = (
-        [results[f"{what}: {each}"].mean(axis=1) for what in ("mean", "lpm")]
-        for each in (name, other)
-    )
-    shared = (other_mean >= mean.min()) & (other_mean <= mean.max())
-    order = np.argsort(mean)
-    extra = np.interp(other_mean, mean[order], lpm[order])[shared] - other_lpm[shared]
-    title = f"{name} less {other}"
-    return {
-        f"mean at equal proxy: {title}": value,
-        f"mean at equal proxy, low: {title}": low,
-        f"mean at equal proxy, high: {title}": high,
-        f"LPM at equal mean: {title}": float(extra.mean()) if shared.any() else 0.0,
-    }
-
-
 def weakest_trend(results: Results, name: str, seeds: np.ndarray) -> np.ndarray:
     """The least rank correlation with nu on seed means, each with the sign of Fig. 4."""
     thresholds = results["thresholds"]
@@ -129,6 +84,8 @@ def judge(results: Results) -> list[Claim]:
         if other in results["presets"]:
             evidence |= compare(results, "recommended", other)
     claims = [_frontier(evidence), _lower_proxy(results), _no_calibration(evidence)]
+    if "variants" in results:
+        claims += judge_variants(results)
     if int(results["steps: figure"]) >= LONG:
         return claims
     return [replace(claim, verdict="not reached at this scale") for claim in claims]
@@ -221,8 +178,7 @@ def _no_calibration(evidence: dict[str, float]) -> Claim:
         what="mean |proxy - nu| over the binding thresholds, preset figure",
         note=(
             f"The final policies lie about nu, not below it: {share:.0%} have proxy <= nu "
-            "(nu > 0). One rate of the multiplier serves all thresholds. The reward's scale is not "
-            "varied here."
+            "(nu > 0). One rate of the multiplier serves all thresholds."
         ),
         evidence={k: v for k, v in evidence.items() if "trend" not in k and "rank" not in k},
     )

@@ -1,6 +1,8 @@
 """The portfolio's learners, trained as batches, and their final policies over fresh episodes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
@@ -17,7 +19,6 @@ from downside.environments import Portfolio
 from downside.environments.base import Transition
 from downside.environments.episodes import rollout
 from downside.exact.portfolio import two_number_policies
-from downside.experiments.base import Workshop
 from downside.moments import lower_partial_moment
 from downside.policies import Gibbs
 from downside.signals import Centralised, Constraint, Reward, shortfall
@@ -29,8 +30,22 @@ SIZES = np.array([1.0, 0.2, 0.2, 0.2, 0.2, 0.06])  # of the observation's entrie
 AFFINE = Gibbs(Polynomial(6), N_ORDERS)  # the paper's features, [1, observation]
 SCALED = Gibbs(Scaled(Polynomial(6), inputs=Scaling(np.zeros(6), SIZES)), N_ORDERS)
 
-MEASURES = ("mean", "discounted", "proxy", "path shortfall", "lpm", "minimum", "quantile")
+MEASURES = (
+    "mean",
+    "discounted",
+    "proxy",
+    "path shortfall",
+    "lpm",
+    "discounted lpm",
+    "shortfall",
+    "minimum",
+    "quantile",
+)
 QUANTILE = 0.01
+CASH = float(np.log(1.005) * (1.0 - 0.99**50) / (1.0 - 0.99))  # discounted return of never buying
+
+
+Settings = ActorCritic | Batches
 
 
 @dataclass(frozen=True)
@@ -74,17 +89,12 @@ def value_features(obs: Array, time: Array) -> Array:
     return jnp.concatenate([x, x[rows] * x[columns]])
 
 
-def policy_of(preset: Online | InBatches) -> Gibbs:
-    """Both are affine in the observation for each order."""
-    return SCALED if isinstance(preset, InBatches) else AFFINE
-
-
-def settings_of(preset: Online | InBatches, threshold: float) -> ActorCritic | Batches:
+def settings_of(preset: Online | InBatches, threshold: float) -> Settings:
     """One learner; an infinite threshold makes it risk-neutral."""
     constraint = Constraint(Centralised(), threshold)
     shared: Any = {
         "env": ENV,
-        "policy": policy_of(preset),
+        "policy": SCALED if isinstance(preset, InBatches) else AFFINE,
         "signals": (Reward(ENV.discount), constraint.signal(ENV.discount, ENV.horizon)),
         "thresholds": (threshold,),
     }
@@ -107,23 +117,21 @@ def settings_of(preset: Online | InBatches, threshold: float) -> ActorCritic | B
 
 
 def train(
-    names: tuple[str, ...],
-    thresholds: np.ndarray,
+    settings: Sequence[Settings],
     n_seeds: int,
     n_steps: int,
     seed: int,
-    workshop: Workshop,
+    folder: Path | None = None,
+    progress_bar: bool = False,
 ) -> np.ndarray:
-    """Parameters of the final policies (presets, thresholds, seeds, P), all learnt as one batch.
+    """Parameters of the final policies (settings, seeds, P), all learnt as one batch.
 
-    The presets differ in numbers only; seed i meets the same noise under each of them.
+    The settings differ in numbers only; seed i meets the same noise under each of them.
     """
-    bounds = thresholds.tolist()
-    settings = [settings_of(PRESETS[name], nu) for name in names for nu in bounds]
-    constraints = [(Constraint(Centralised(), nu),) for _ in names for nu in bounds]
-    agent = Agent(settings, constraints, n_seeds, seed, folder=workshop.bench("-".join(names)))
-    agent.learn(n_steps, progress_bar=workshop.shows_progress)
-    return agent.theta.reshape(len(names), len(bounds), n_seeds, -1)
+    constraints = [(Constraint(one.signals[1], one.thresholds[0]),) for one in settings]
+    agent = Agent(settings, constraints, n_seeds, seed, folder=folder)
+    agent.learn(n_steps, progress_bar=progress_bar)
+    return agent.theta.reshape(len(settings), n_seeds, -1)
 
 
 def evaluate(
@@ -132,8 +140,8 @@ def evaluate(
     """`MEASURES` of every policy (..., P) over fresh episodes, the same noise for all: (...) each.
 
     ``mean``, ``lpm`` (about the policy's own mean), ``minimum`` and ``quantile`` are of the
-    undiscounted return, as in the paper; ``discounted``, ``proxy`` and ``path shortfall`` are
-    discounted, as the constraint is.
+    undiscounted return, as in the paper. The others are discounted, as the constraint is:
+    ``discounted`` is the mean, ``discounted lpm`` that about it, ``shortfall`` that about `CASH`.
     """
     found = [
         _numbers(policy, theta, key, n_episodes) for theta in thetas.reshape(-1, thetas.shape[-1])
@@ -165,6 +173,8 @@ def _numbers(policy: Gibbs, theta: np.ndarray, key: Array, n_episodes: int) -> d
         "proxy": float(signals.mean()),
         "path shortfall": float(np.maximum(targets - discounted, 0.0).mean()),
         "lpm": float(lower_partial_moment(returns, returns.mean(), 1)),
+        "discounted lpm": float(lower_partial_moment(discounted, discounted.mean(), 1)),
+        "shortfall": float(lower_partial_moment(discounted, CASH, 1)),
         "minimum": float(returns.min()),
         "quantile": float(np.quantile(returns, QUANTILE)),
     }

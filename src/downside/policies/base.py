@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from downside.arrays import array_module, as_floats
+from downside.arrays import array_module, as_floats, draw_in_a_row
 
 
 class Policy(ABC):
@@ -74,7 +74,7 @@ def draw_uniform(key: Any, shape: tuple[int, ...]) -> Any:
         return key.random(shape)
     import jax
 
-    return jax.random.uniform(key, shape)
+    return draw_in_a_row(jax.random.uniform, key, shape)
 
 
 def draw_normal(key: Any, shape: tuple[int, ...]) -> Any:
@@ -83,7 +83,7 @@ def draw_normal(key: Any, shape: tuple[int, ...]) -> Any:
         return key.standard_normal(shape)
     import jax
 
-    return jax.random.normal(key, shape)
+    return draw_in_a_row(jax.random.normal, key, shape)
 
 
 def as_params(params: Any, n_params: int) -> Any:

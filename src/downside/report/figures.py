@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from downside.experiments.base import Results, load_results
 from downside.report.bound_figures import proxy_and_lpm, slack
 from downside.report.consumption_figure import learning
-from downside.report.portfolio_figure import frontier
+from downside.report.portfolio_figure import frontier, methods
 from downside.report.style import STYLE
 
 
@@ -20,9 +20,14 @@ def draw(experiment: str, folder: Path) -> list[Path]:
     results = load_results(folder)
     return [
         path
-        for name, figure in FIGURES[experiment].items()
-        for path in save(figure(results), folder / name)
+        for name in drawn(experiment, results)
+        for path in save(FIGURES[experiment][name](results), folder / name)
     ]
+
+
+def drawn(experiment: str, results: Results) -> list[str]:
+    """The figures of an experiment for which a run of this scale left numbers."""
+    return [name for name in FIGURES[experiment] if name not in NEEDS or NEEDS[name] in results]
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:
@@ -259,7 +264,12 @@ def trials_right(results: Results) -> Figure:
 FIGURES: dict[str, dict[str, Callable[[Results], Figure]]] = {
     "landscape": {"fig1_tree": tree, "fig2_landscape": landscape, "bound": slack},
     "bandit": {"fig3_bandit": arm_probabilities, "bandit_samples": trials_right},
-    "portfolio": {"fig4_portfolio": frontier, "proxy_and_lpm": proxy_and_lpm},
+    "portfolio": {
+        "fig4_portfolio": frontier,
+        "portfolio_methods": methods,
+        "proxy_and_lpm": proxy_and_lpm,
+    },
     "consumption": {"fig5_consumption": learning},
     "prediction": {"samples": learning_curves, "targets": target_noise},
 }
+NEEDS = {"portfolio_methods": "variants"}  # what a figure needs that not every scale leaves

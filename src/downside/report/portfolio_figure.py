@@ -20,6 +20,25 @@ PANELS = (  # title, what is to the right, its label, what is upward
     ("(b)  mean and minimum", "minimum", "minimum return in {n:,} episodes (log wealth)", "mean"),
     ("(c)  what is constrained", "proxy", "proxy, discounted", "discounted"),
 )
+METHODS = (  # rows of the figure of methods: the preset, and what is beside it
+    (
+        "recommended",
+        ("RCPO", "Monte-Carlo", "fixed multipliers", "learnt mean reward", "rewards x 10"),
+    ),
+    ("recommended", ("LPM measured", "LPM itself")),
+    (
+        "figure, shorter",
+        ("figure, rewards x 10", "figure, no pre-training", "figure, not normalised"),
+    ),
+)
+LINES = (  # of the preset, then of what is beside it
+    ("#D55E00", "^"),
+    ("#009E73", "s"),
+    ("#0072B2", "o"),
+    ("black", "D"),
+    ("#CC79A7", "x"),
+    ("#56B4E9", "v"),
+)
 UPWARD = {"mean": "mean return (log wealth)", "discounted": "mean return, discounted"}
 
 
@@ -35,6 +54,24 @@ def frontier(results: Results) -> Figure:
             axes.set_xlabel(label.format(n=int(results["episodes"])))
         handles, labels = figure.axes[2].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+        return figure
+
+
+def methods(results: Results) -> Figure:
+    """Mean against proxy and against LPM, a row for each group of methods: seed means."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(11.0, 3.7 * len(METHODS)), layout="constrained")
+        for row, (preset, others) in zip(
+            figure.subplots(len(METHODS), 2, squeeze=False), METHODS, strict=True
+        ):
+            names = [n for n in (preset, *others) if f"mean: {n}" in results]
+            for axes, (_, x, label, y) in zip(row, (PANELS[2], PANELS[0]), strict=True):
+                _references(axes, results, x, y)
+                for name, (colour, marker) in zip(names, LINES, strict=False):
+                    xs, ys = (results[f"{what}: {name}"].mean(axis=1) for what in (x, y))
+                    axes.plot(xs, ys, marker=marker, ms=4, lw=1.1, color=colour, label=name)
+                axes.set(xlabel=label, ylabel=UPWARD[y])
+            row[0].legend(frameon=False, loc="lower right")
         return figure
 
 

@@ -251,6 +251,18 @@ def _portfolio(results: Results) -> list[Panel]:
         "LPM against proxy of all policies of two numbers; two policies of the same mean are "
         "marked, one with the lower proxy and the higher LPM."
     )
+    methods = "Mean against proxy and against LPM, a line for each method."
+    others = Panel(
+        "Other methods on the same axes",
+        "Lines through seed means, as many steps in each row. First row: other ways to solve the "
+        "same problem; second: bounds on the LPM instead of the proxy; third: the paper's "
+        "algorithm with one thing changed.",
+        "portfolio-methods",
+        picture=still("portfolio", "portfolio_methods", results, methods, least=40)
+        if "variants" in results
+        else "",
+        files=["portfolio_methods"],
+    )
     return [
         Panel(
             "Fig. 4: the frontier",
@@ -272,6 +284,7 @@ def _portfolio(results: Results) -> list[Panel]:
             picture=still("portfolio", "proxy_and_lpm", results, two, least=30),
             files=["proxy_and_lpm"],
         ),
+        *([others] if others.picture else []),
     ]
 
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from downside.agents.actor_critic import Direction, lagrangian, policy_step
-from downside.agents.multiplier import PID, MultiplierRule
+from downside.agents.multiplier import PID, MultiplierRule, relative_excess
 from downside.checks import (
     check_choice,
     check_count,
@@ -23,10 +23,11 @@ from downside.checks import (
     check_positive,
     check_probability,
 )
-from downside.linear import products, solve
+from downside.linear import products, solve_positive
 from downside.policies.base import Policy
 from downside.records import carry_functions, record, static
 from downside.signals import Predictions, Signal
+from downside.training.fisher import fisher_of
 from downside.training.learner import (
     Episode,
     Progress,
@@ -52,9 +53,9 @@ class Batches:
     is at most ``step_limit`` times that of the first one for the same gradient: near an optimum
     the gradient vanishes, and the steps with it. ``damping`` is added to the Fisher matrix, in
     units of its mean diagonal in the first batch. ``temperature`` rewards entropy, in units of the
-    return's spread. The last three keep a policy from becoming deterministic before the
-    multiplier has found its value, from where no sample would bring it back. ``tile`` learners are
-    stepped together: few, so that their batches stay in the cache.
+    return's spread in the first batch. The last three keep a policy from becoming deterministic
+    before the multiplier has found its value, from where no sample would bring it back. ``tile``
+    learners are stepped together: few, so that their batches stay in the cache.
     """
 
     env: Any
@@ -314,7 +315,8 @@ def fit_values(
     moment = agent.memory * learner.moment + products(returns, x) * to_unit
     diagonal = jnp.diag(gram)
     floor = 1e-6 * jnp.max(diagonal)  # a feature that was always 0 gets the weight 0
-    weights = solve(gram + jnp.diag(agent.ridge * diagonal + floor), moment.T).T * to_unit
+    damped = gram + jnp.diag(agent.ridge * diagonal + floor)
+    weights = solve_positive(damped, moment.T).T * to_unit
     return replace(learner, gram=gram, moment=moment, weights=weights, scale=scale, units=units)
 
 
@@ -345,18 +347,6 @@ def move_multipliers(agent: Batches, learner: BatchLearner, found: Found) -> Bat
     return replace(learner, multipliers=kept)
 
 
-def relative_excess(sampled: Any, threshold: Any) -> Float[Array, ""]:
-    """(C - nu) / (|C| + |nu|): from -1 to 1 in any units; -1 where there is no bound.
-
-    >>> float(relative_excess(jnp.asarray(3.0), jnp.asarray(1.0)))
-    0.5
-    """
-    size = jnp.abs(sampled) + jnp.abs(threshold)
-    safe = jnp.where((size > 0) & jnp.isfinite(size), size, 1.0)
-    excess = jnp.where(size > 0, (sampled - threshold) / safe, 0.0)
-    return jnp.where(jnp.isinf(threshold), -1.0, excess)
-
-
 def improve(
     agent: Batches, learner: BatchLearner, steps: Steps, gains: Float[Array, "t k"]
 ) -> BatchLearner:
@@ -366,18 +356,17 @@ def improve(
     plain gradient, w = mean[score A].
     """
     score = steps.score
-    n_steps, n_params = score.shape
+    n_steps = len(score)
     kl = agent.kl / (1.0 + learner.steps.astype(score.dtype) / agent.kl_steps)
     multipliers = current_multipliers(agent, learner)
     gain = lagrangian(gains.T, multipliers) / (1.0 + jnp.sum(multipliers))
     gain = gain - agent.temperature * steps.log_prob
     gradient = products(gain[:, None], score)[0] / n_steps
-    fisher = products(score, score) / n_steps
-    spread = jnp.where(learner.spread > 0, learner.spread, jnp.trace(fisher) / n_params)
-    damped = fisher + (agent.damping * spread + jnp.finfo(spread.dtype).tiny) * jnp.eye(n_params)
-    natural = agent.direction == "natural"
-    direction = solve(damped, gradient[:, None])[:, 0] if natural else gradient
-    curvature = direction @ fisher @ direction
+    fisher = fisher_of(score)
+    spread = jnp.where(learner.spread > 0, learner.spread, fisher.size)
+    damping = agent.damping * spread + jnp.finfo(spread.dtype).tiny
+    direction = fisher.invert(damping, gradient) if agent.direction == "natural" else gradient
+    curvature = direction @ fisher.apply(direction)
     first = jnp.sqrt(2.0 * kl / jnp.where(curvature > 0, curvature, 1.0))
     reach = jnp.where(learner.reach > 0, learner.reach, first)
     nats = jnp.minimum(kl, 0.5 * (agent.step_limit * reach) ** 2 * curvature)

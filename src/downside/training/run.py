@@ -2,9 +2,8 @@
 
 A run is a pure function of settings and seed. Learners are stacked along a first axis and laid out
 in tiles over the devices (`batching`); noise is drawn in blocks of fixed size, so that what a
-learner meets depends on its own key and step alone. Tiles are always of the same size, filled up
-where learners are few, so that the compiled program, and with it the last bit of every number, is
-the same whoever shares the batch and however many devices there are.
+learner meets depends on its own key and step alone, and the last bit of every number is the same
+whoever shares the batch and however many devices there are.
 """
 
 import time
@@ -17,7 +16,7 @@ import numpy as np
 from jaxtyping import Array
 
 from downside.agents.actor_critic import ActorCritic
-from downside.batching import map_batch
+from downside.batching import compiled, map_tiles, spread
 from downside.records import record
 from downside.training import batches, learner
 from downside.training.learner import clear_progress, current_multipliers, draw, where
@@ -69,7 +68,7 @@ def stack(settings: Sequence[Settings]) -> Settings:
 
 def start_all(settings: Settings, keys: Array) -> Any:
     """Every learner before its first step."""
-    return _start_all(settings, keys)
+    return spread(_start_all, (settings, keys), tile=settings.tile)
 
 
 def block_periods(period: int) -> int:
@@ -84,7 +83,7 @@ def advance(
 
     The report counts from here on, or, unless ``fresh``, from where the last one began.
     """
-    return _advance(settings, learners, keys, first, last, fresh)
+    return spread(_advance, (settings, learners, keys), first, last, fresh, tile=settings.tile)
 
 
 @record
@@ -116,37 +115,42 @@ def drive(
     wherever ``at`` lies, so that a run that was interrupted leaves the same ones. ``fresh``: a
     record was complete at ``at``. ``advance`` is another way to make the steps, such as a host's.
     """
-    n_blocks = -(-(end - begin) // block_periods(settings.period))
-    edges = np.unique(np.linspace(begin, end, min(N_RECORDS, n_blocks) + 1).round().astype(int))
-    length = 1
+    per_block = block_periods(settings.period)
+    blocks = begin // per_block, -(-end // per_block)
+    marks = np.linspace(*blocks, min(N_RECORDS, blocks[1] - blocks[0]) + 1).round().astype(int)
+    edges = np.unique(np.clip(marks * per_block, begin, end))
+    unit = 1 if one_by_one else per_block  # a part of a block draws the noise of the whole
+    length = unit
     while at < end:
         edge = int(edges[np.searchsorted(edges, at, side="right")])
-        last = min(edge, at + length)
+        last = min(edge, at + length - at % unit)
         began = time.perf_counter()
         learners, report = advance(settings, learners, keys, at, last, fresh=fresh)
         report = jax.tree.map(np.asarray, report)
         seconds = time.perf_counter() - began
         if last - at == length and not one_by_one:
-            length = max(1, round(length * min(2.0, CHUNK_SECONDS / seconds)))
+            length = unit * max(1, round(length / unit * min(2.0, CHUNK_SECONDS / seconds)))
         at, fresh = last, last == edge
         yield Chunk(learners, report, at, fresh, seconds)
 
 
-@jax.jit
-def _start_all(settings: Settings, keys: Array) -> Any:
+@compiled
+def _start_all(batch: tuple[Settings, Array]) -> Any:
+    settings = batch[0]
     way = _way(settings)
-    return map_batch(lambda pair: typed(way.start(*pair)), (settings, keys), tile=settings.tile)
+    return map_tiles(lambda pair: typed(way.start(*pair)), batch, tile=settings.tile)
 
 
-@jax.jit
+@compiled
 def _advance(
-    settings: Settings, learners: Any, keys: Array, first: Any, last: Any, fresh: Any
+    batch: tuple[Settings, Any, Array], first: Any, last: Any, fresh: Any
 ) -> tuple[Any, Report]:
+    settings = batch[0]
     way = _way(settings)
     n_periods = block_periods(settings.period)
 
-    def one(batch: tuple[Settings, Any, Array]) -> tuple[Any, Report]:
-        agent, state, key = batch
+    def one(learner: tuple[Settings, Any, Array]) -> tuple[Any, Report]:
+        agent, state, key = learner
 
         def block(i: Array, state: Any) -> Any:
             noise = draw(agent, jax.random.fold_in(key, i), (n_periods, agent.period))
@@ -161,7 +165,7 @@ def _advance(
         state = jax.lax.fori_loop(first // n_periods, -(-last // n_periods), block, state)
         return typed(state), report_of(agent, state)
 
-    return map_batch(one, (settings, learners, keys), tile=settings.tile)
+    return map_tiles(one, batch, tile=settings.tile)
 
 
 def report_of(agent: Settings, state: Any) -> Report:
