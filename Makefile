@@ -1,6 +1,7 @@
 # make reproduce   reproduce the paper: figures and verdicts below results/
 # make test        everything that must hold: lint, format, types, layers, tests, docs
 # make quick       the part of it to run all day (under a minute)
+# make bench       speed, and other libraries on the same problems: numbers and a figure below results/bench
 
 PYTHON ?= python3
 VENV := .venv
@@ -10,7 +11,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export NO_MKDOCS_2_WARNING := 1
 PYTEST := $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
-.PHONY: reproduce test quick peers docs clean
+.PHONY: reproduce test quick peers bench docs clean
 .SILENT:
 
 reproduce: $(VENV)/.ready-run
@@ -31,7 +32,11 @@ quick: $(VENV)/.ready-dev
 
 peers: $(VENV)/.ready-dev
 	echo "installing the libraries to compare with" && $(BIN)/pip install -q -e '.[peers]'
-	$(BIN)/python -m pytest -q -m peers tests/peers
+	$(BIN)/python -m pytest -q -m peers tests/peers tests/benchmarks
+
+# BENCH="throughput scaling" for some parts, BENCH=--quick for toy sizes
+bench: $(VENV)/.ready-run
+	$(BIN)/python -m benchmarks $(BENCH)
 
 docs: $(VENV)/.ready-dev
 	$(BIN)/mkdocs serve

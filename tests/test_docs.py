@@ -6,6 +6,7 @@ import runpy
 from pathlib import Path
 
 import pytest
+from benchmarks.table import fill, tables
 
 from downside.environments import Consumption, Tabular
 from downside.exact import return_distribution, risk_cumulants, start_value
@@ -38,6 +39,13 @@ TABLES = sorted((DOCS / "results" / "evaluation").glob("*.txt"))
 @pytest.mark.parametrize("path", TABLES, ids=[path.stem for path in TABLES])
 def test_the_tables_of_the_evaluation_page_are_the_committed_ones(path):
     assert path.read_text() in (DOCS / "evaluation.md").read_text()
+
+
+def test_the_tables_of_the_benchmark_page_are_the_committed_ones():
+    page, folder = (DOCS / "benchmarks.md").read_text(), DOCS / "results" / "benchmarks"
+    for text in tables(folder).values():
+        assert text in page
+    assert fill(page, folder) == page
 
 
 def test_the_page_on_real_environments_has_the_committed_numbers():

@@ -1,0 +1,1 @@
+"""What runs in the virtual environments of other libraries; imports nothing of ours."""

@@ -1,0 +1,101 @@
+"""The benchmark's own arithmetic, its plain learner, and that every part runs."""
+
+import doctest
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from benchmarks.__main__ import PARTS
+from benchmarks.judging import network_action
+from benchmarks.throughput import summary
+
+from benchmarks import measuring, numpy_learner
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_examples_of_measuring():
+    assert doctest.testmod(measuring).failed == 0
+
+
+def test_ratios_are_taken_within_a_turn():
+    # both twice as slow in the second turn: the ratio is 0.5 throughout
+    times = {"ours, 512, float32": [10.0, 20.0], "C": [20.0, 40.0]}
+    found = summary(times, {}, {})["ours over theirs"]["ours, 512, float32 / C"]
+    assert found == {"median": 0.5, "low": 0.5, "high": 0.5, "n": 2}
+
+
+def test_the_numpy_learner_under_the_uniform_policy():
+    """Mean 0.83625 and proxy 0.45231, as the C program's test; 4 standard errors of 300 episodes.
+
+    Two numbers: 1 seed in 8,000 fails by chance; the seed is fixed.
+    """
+    learner = numpy_learner.Learner(pretraining=10**9, seed=6)
+    while learner.episodes < 300:
+        learner.step()
+    assert not learner.theta.any()
+    for found, known in ((learner.returns, 0.83625), (learner.risks, 0.45231)):
+        assert abs(np.mean(found) - known) < 4 * np.std(found) / 300**0.5
+
+
+def test_a_policy_step_of_the_numpy_learner():
+    learner = numpy_learner.Learner(pretraining=0, seed=7)
+    for _ in range(199):
+        learner.step()
+    assert not learner.theta.any()
+    learner.step()
+    direction = learner.weights[0, :77] - learner.multiplier * learner.weights[1, :77]
+    cosine = direction @ learner.theta.ravel() / np.linalg.norm(direction)
+    assert np.linalg.norm(learner.theta) == pytest.approx(5e-3)
+    assert cosine == pytest.approx(5e-3, rel=1e-2)  # the multiplier moved once more, at the end
+
+
+def test_a_network_of_a_peer_by_hand():
+    arrays = {
+        "weights_0": jnp.array([[1.0, -2.0]]),
+        "biases_0": jnp.array([0.5]),
+        "weights_1": jnp.array([[2.0], [-1.0]]),
+        "biases_1": jnp.array([0.1, 0.2]),
+        "log_std": jnp.array([-1.0, -1.0]),
+        "centre": jnp.array([0.1, 0.2]),
+        "scale": jnp.array([0.5, 2.0]),
+        "clip": jnp.array(5.0),
+    }
+    obs, key = jnp.array([40.0, 1.5]), jax.random.key(0)
+    # inputs 0.2 and 0.6, normalised 0.2 and 0.2; hidden tanh(0.3); outputs 2h + 0.1, -h + 0.2
+    h = np.tanh(0.2 - 0.4 + 0.5)
+    found = network_action(("consumption", "tanh", True), True, arrays, obs, key)
+    np.testing.assert_allclose(found, [0.5 * (2 * h + 1.1), 0.5 * (1.2 - h)], rtol=1e-5)
+
+
+def benchmark(folder, *parts):
+    command = [sys.executable, "-m", "benchmarks", *parts, "--quick", "--no-peers"]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
+    ran = subprocess.run(
+        [*command, "--out", str(folder)], cwd=ROOT, env=env, capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stderr
+
+
+@pytest.mark.slow
+def test_a_part_is_measured_once_and_kept(tmp_path):
+    benchmark(tmp_path, "host")
+    assert "host: kept" in benchmark(tmp_path, "host")
+    document = json.loads((tmp_path / "quick" / "host.json").read_text())
+    assert document["quick"]
+    assert document["machine"]["cores"] == os.cpu_count()
+
+
+@pytest.mark.peers  # five minutes
+def test_every_part_runs(tmp_path):
+    benchmark(tmp_path)
+    for part in PARTS:
+        assert json.loads((tmp_path / "quick" / f"{part}.json").read_text())["quick"]
+    assert (tmp_path / "quick" / "benchmarks.png").stat().st_size > 10_000
