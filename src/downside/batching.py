@@ -6,7 +6,6 @@ what one learner computes does not depend on how many share the batch.
 """
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache, wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -18,7 +17,8 @@ from jax.sharding import Mesh, PartitionSpec
 P = ParamSpec("P")
 Y = TypeVar("Y")
 
-SMALLEST, LARGEST = 8, 128  # below, XLA rounds differently; above, it splits operations
+TILES = (8, 16, 32, 64, 128)  # smaller ones round differently; in larger ones XLA splits operations
+_OVERHEAD = 25  # what a step of a tile costs besides its learners, in learners
 
 _OPTIONS = {
     # Copies of what a loop carries, such as the critics' traces: a fifth of an online step.
@@ -62,15 +62,13 @@ def _known_options() -> dict[str, Any]:
 
 
 def fitting_tile(size: int, n_devices: int) -> int:
-    """The smallest tile that holds a device's share of ``size``, as far as tiles go.
+    """The tile with which a device's share of ``size`` costs least.
 
-    >>> [fitting_tile(size, n_devices=2) for size in (1, 20, 64, 5000)]
-    [8, 16, 32, 128]
+    >>> [fitting_tile(size, n_devices=2) for size in (1, 20, 64, 300, 5000)]
+    [8, 16, 32, 64, 128]
     """
-    tile = SMALLEST
-    while tile < LARGEST and tile * n_devices < size:
-        tile *= 2
-    return tile
+    share = -(-size // n_devices)
+    return min(TILES, key=lambda tile: -(-share // tile) * (tile + _OVERHEAD))
 
 
 def map_tiles(function: Callable[[Any], Y], batch: Any, *, tile: int | None = None) -> Y:
@@ -128,13 +126,13 @@ def spread(function: Callable[..., Y], batch: Any, *rest: Any, tile: int | None 
     share = tile * -(-n_tiles // n_parts)
     full = _filled(jax.tree.map(_on_host, batch), share)
 
-    def one(i: int) -> Y:
+    def start(i: int) -> Y:  # returns at once; the device goes on
         part = jax.tree.map(lambda x: x[i * share : (i + 1) * share], full)
         with jax.default_device(devices[i]):
-            return jax.tree.map(_on_host, function(part, *rest))
+            return function(part, *rest)
 
-    with ThreadPoolExecutor(n_parts) as pool:
-        found = list(pool.map(one, range(_size(full) // share)))
+    running = [start(i) for i in range(_size(full) // share)]
+    found = [jax.tree.map(_on_host, one) for one in running]
     return jax.tree.map(lambda *ys: jnp.asarray(np.concatenate(ys)[:size]), *found)
 
 

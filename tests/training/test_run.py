@@ -88,10 +88,12 @@ sys.path.insert(0, sys.argv[3])
 import numpy as np
 from training.test_run import WAYS, train
 
+n = int(sys.argv[2])
 for way in WAYS:
-    n = int(sys.argv[2])
-    learners = train(way, [0.3 + 0.01 * i for i in range(n)], range(n))
-    print(np.asarray(learners.theta[0]).tobytes().hex())
+    for is_double in (False, True):
+        with jax.enable_x64(is_double):
+            learners = train(way, [0.3 + 0.01 * i for i in range(n)], range(n))
+            print(np.asarray(learners.theta[0]).tobytes().hex())
 """
 
 
@@ -107,6 +109,7 @@ def test_devices_and_many_neighbours_change_no_bit():
         for sizes in ((1, 1), (2, 70))  # devices, learners
     ]
     assert found[0] == found[1]
+    assert [len(bits) for bits in found[0]] == [2 * 4 * 77, 2 * 8 * 77] * 2  # hexadecimal
 
 
 @pytest.mark.slow
