@@ -116,14 +116,13 @@ def _bounds(results: Results, name: str) -> np.ndarray:
 
 
 def _changes(results: Results, name: str) -> dict[float, tuple[float, float, float]]:
-    """Proxy of a variant less that of what it is like, at each binding bound, with intervals."""
-    like = str(results[f"like: {name}"])
+    """Proxy of a variant less that of what it is like, at each bound of both that binds."""
+    both = name, str(results[f"like: {name}"])
+    sweeps = [results.get(f"sweep: {each}", results["thresholds"]) for each in both]
     found: dict[float, tuple[float, float, float]] = {}
-    for bound in _bounds(results, name).tolist():
-        pair: list[np.ndarray] = []
-        for each in (name, like):
-            sweep = results.get(f"sweep: {each}", results["thresholds"])
-            pair.append(results[f"proxy: {each}"][int(np.flatnonzero(sweep == bound)[0])])
+    for bound in np.intersect1d(_bounds(results, name), sweeps[1]).tolist():
+        rows = [int(np.flatnonzero(sweep == bound)[0]) for sweep in sweeps]
+        pair = [results[f"proxy: {each}"][row] for each, row in zip(both, rows, strict=True)]
         n_seeds = min(map(len, pair))
         gaps = pair[0][:n_seeds] - pair[1][:n_seeds]
         found[bound] = bootstrap(lambda seeds, g=gaps: np.asarray(g[seeds].mean(axis=-1)), n_seeds)
