@@ -6,6 +6,7 @@ what one learner computes does not depend on how many share the batch.
 """
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -126,13 +127,15 @@ def spread(function: Callable[..., Y], batch: Any, *rest: Any, tile: int | None 
     share = tile * -(-n_tiles // n_parts)
     full = _filled(jax.tree.map(_on_host, batch), share)
 
-    def start(i: int) -> Y:  # returns at once; the device goes on
-        part = jax.tree.map(lambda x: x[i * share : (i + 1) * share], full)
-        with jax.default_device(devices[i]):
-            return function(part, *rest)
+    is_double = jnp.result_type(float) == np.float64  # a new thread would not know
 
-    running = [start(i) for i in range(_size(full) // share)]
-    found = [jax.tree.map(_on_host, one) for one in running]
+    def one(i: int) -> Y:
+        part = jax.tree.map(lambda x: x[i * share : (i + 1) * share], full)
+        with jax.enable_x64(is_double), jax.default_device(devices[i]):
+            return jax.tree.map(_on_host, function(part, *rest))
+
+    with ThreadPoolExecutor(n_parts) as pool:
+        found = list(pool.map(one, range(_size(full) // share)))
     return jax.tree.map(lambda *ys: jnp.asarray(np.concatenate(ys)[:size]), *found)
 
 
