@@ -121,7 +121,7 @@ def sample_index(probabilities: Any, uniform: Any) -> Any:
 def _running_sums(values: Any, xp: Any, block: int = 16) -> list[Any]:
     """Running sums over the last axis: entry [j][..., i] is the sum up to place i * block + j.
 
-    Sums of columns cost a third of `cumsum`, which adds up every row anew for each of its places.
+    Sums of columns cost less than `cumsum`, which adds up every row anew for each of its places.
     Where 0 is added, a sum stays the same to the last bit. Places past the end repeat the total.
     """
     n = values.shape[-1]
@@ -140,7 +140,7 @@ def _running_sums(values: Any, xp: Any, block: int = 16) -> list[Any]:
 
 
 def draw_in_a_row(draw: Callable[..., Any], key: Any, shape: tuple[int, ...]) -> Any:
-    """What ``draw(key, shape)`` of `jax.random` gives, at a third of the cost.
+    """What ``draw(key, shape)`` of `jax.random` gives, for less.
 
     JAX's generator counts its numbers along every axis of the shape; along one axis the counting
     is nearly free, and the numbers are the same.

@@ -19,10 +19,10 @@ P = ParamSpec("P")
 Y = TypeVar("Y")
 
 TILES = (8, 16, 32, 64, 128)  # smaller ones round differently; in larger ones XLA splits operations
-_OVERHEAD = 25  # what a step of a tile costs besides its learners, in learners
+_OVERHEAD = 25  # roughly what a step of a tile costs besides its learners, in learners
 
 _OPTIONS = {
-    # Copies of what a loop carries, such as the critics' traces: a fifth of an online step.
+    # Copies of what a loop carries, such as the critics' traces.
     "xla_cpu_copy_insertion_use_region_analysis": True,
     # Sums by a library that is used for large arrays only, and adds up in another order.
     "xla_cpu_experimental_ynn_fusion_type": "",
@@ -111,8 +111,8 @@ def map_batch(function: Callable[[Any], Y], batch: Any, *, tile: int) -> Y:
 def spread(function: Callable[..., Y], batch: Any, *rest: Any, tile: int | None = None) -> Y:
     """``function(part, *rest)``, a `compiled` one, of each device's share of a batch; joined.
 
-    Devices with a program each do not hinder one another, as they do in one program (`map_batch`),
-    which takes half as long again. It is for long work: the program is compiled for each device.
+    Devices with a program each do not hinder one another, as they do in one program (`map_batch`).
+    It is for long work: the program is compiled for each device.
 
     >>> import jax.numpy as jnp
     >>> spread(lambda part, y: map_tiles(lambda x: x + y, part), jnp.arange(3), 1).tolist()
