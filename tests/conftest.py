@@ -1,4 +1,11 @@
+import os
 from pathlib import Path
+
+# Before JAX is imported: what one test has compiled, no other compiles again, in no process.
+os.environ.setdefault(
+    "JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "programs")
+)
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
 import hypothesis
 import jax

@@ -1,13 +1,22 @@
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 
 
-def downside(*arguments: str) -> subprocess.CompletedProcess[str]:
+def downside(
+    *arguments: str, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "downside", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+
+def surroundings(**changed: str) -> dict[str, str]:
+    """The environment variables of a user who has said nothing to JAX, but ``changed``."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
+    return kept | changed
 
 
 @pytest.mark.slow
@@ -58,6 +67,30 @@ def test_doctor_tells_what_a_report_needs():
     assert done.returncode == 0
     for word in ("jax", "devices", "float width", "free disk"):
         assert word in done.stdout
+
+
+def test_compiled_programs_are_kept_for_the_next_start(tmp_path):
+    environment = surroundings(XDG_CACHE_HOME=str(tmp_path))
+    assert downside("doctor", environment=environment).returncode == 0
+    programs = list((tmp_path / "downside" / "jax").glob("*-cache"))
+    assert programs
+    downside("doctor", environment=environment)
+    assert list((tmp_path / "downside" / "jax").glob("*-cache")) == programs
+
+
+def test_a_cache_that_the_user_names_is_used(tmp_path):
+    own = tmp_path / "own"
+    environment = surroundings(XDG_CACHE_HOME=str(tmp_path), JAX_COMPILATION_CACHE_DIR=str(own))
+    downside("doctor", environment=environment)
+    assert list(own.glob("*-cache"))
+    assert not list((tmp_path / "downside" / "jax").glob("*-cache"))
+
+
+def test_where_nothing_can_be_kept_everything_works_all_the_same(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = downside("doctor", environment=surroundings(XDG_CACHE_HOME=str(tmp_path / "file")))
+    assert done.returncode == 0
+    assert not done.stderr
 
 
 def test_the_status_of_a_run(tmp_path):

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -46,12 +46,31 @@ COLOURS = {
 
 def main() -> None:
     """Run the command line; bad input ends with one sentence and exit code 2."""
+    _tell_jax()
     try:
         app()
     except (ValueError, OSError) as error:
         _fail(str(error), code=2)
     except ModuleNotFoundError as error:
         _fail(f"{error}; figures need: pip install 'downside[report]'", code=1)
+
+
+def _tell_jax() -> None:
+    """Set what JAX reads when it is imported; what the user has set stays.
+
+    One device per core, each with one thread, and compiled programs kept on disk.
+    """
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    programs = home / "downside" / "jax"
+    settings = {"PJRT_NPROC": "1", "JAX_NUM_CPU_DEVICES": str(os.cpu_count() or 1)}
+    with suppress(OSError):  # where nothing can be kept, JAX would warn of every program
+        programs.mkdir(parents=True, exist_ok=True)
+        settings |= {
+            "JAX_COMPILATION_CACHE_DIR": str(programs),
+            "JAX_COMPILATION_CACHE_MAX_SIZE": str(2**30),
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        }
+    os.environ.update({name: os.environ.get(name, value) for name, value in settings.items()})
 
 
 def _fail(message: str, code: int) -> None:
@@ -94,7 +113,6 @@ def reproduce_command(
         raise ValueError(f"there is no experiment {unknown[0]!r}; choose one of {choices}")
     for name in names:
         (out / name).mkdir(parents=True, exist_ok=True)
-    _use_all_cores()
     from downside.experiments.base import reproduce
     from downside.report.figures import draw
     from downside.report.page import write_page
@@ -150,7 +168,6 @@ def status_command(
 @app.command("doctor")
 def doctor_command() -> None:
     """Show what a report of a problem should contain: versions, devices, float width, disk."""
-    _use_all_cores()
     import jax
     import jax.numpy as jnp
 
@@ -177,14 +194,6 @@ def _status(words: str, *, quiet: bool) -> AbstractContextManager[object]:
         errors.print(words, highlight=False)
         return nullcontext()
     return errors.status(words)
-
-
-def _use_all_cores() -> None:
-    """One JAX device per core, each with one thread; must be said before JAX starts."""
-    os.environ.setdefault("PJRT_NPROC", "1")
-    import jax
-
-    jax.config.update("jax_num_cpu_devices", os.cpu_count() or 1)
 
 
 def _print_claims(name: str, claims: "list[Claim]") -> None:
