@@ -11,6 +11,7 @@ from scipy.special import log_softmax as scipy_log_softmax
 from downside.arrays import (
     array_module,
     as_floats,
+    as_rows,
     inverse_softplus,
     is_traced,
     log_softmax,
@@ -98,3 +99,11 @@ def test_nothing_impossible_is_drawn_where_jax_rounds_its_sums():
     at_every_sum = sample_index(weights[:, None, :], sums / sums[:, -1:])
     drawn = np.take_along_axis(np.asarray(weights), np.asarray(at_every_sum), axis=-1)
     assert np.all(drawn > 0)
+
+
+def test_rows_of_doubles_have_the_derivative_of_a_reshape():
+    with jax.enable_x64(True):
+        flat, cotangent = jax.random.normal(jax.random.key(0), (2, 12), jnp.float64)
+        rows, back = jax.vjp(jax.jit(lambda x: as_rows(x, 3)), flat)
+        assert (rows == flat.reshape(3, 4)).all()
+        assert (back(cotangent.reshape(3, 4))[0] == cotangent).all()

@@ -3,6 +3,7 @@
 import math
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,39 @@ def times_shared(matrix: np.ndarray, x: Any) -> Any:
     if xp is np:
         return x @ matrix.T.astype(x.dtype)
     return xp.sum(x[..., None, :] * xp.asarray(matrix, x.dtype), axis=-1)
+
+
+def as_rows(flat: Any, n_rows: int) -> Any:
+    """``flat.reshape(n_rows, -1)``, with a derivative that XLA compiles well for doubles.
+
+    The derivative puts the rows of a matrix one behind the other. As a reshape of doubles it
+    becomes a loop with divisions to find row and column, half the cost of a learner's step.
+
+    >>> as_rows(np.arange(6), 2).tolist()
+    [[0, 1, 2], [3, 4, 5]]
+    """
+    if is_traced(flat) and flat.dtype == np.float64 and n_rows <= _FEW_ROWS:
+        return _rows_in_jax()(flat, n_rows)
+    return flat.reshape(n_rows, -1)
+
+
+_FEW_ROWS = 32  # each is an operation of its own in the compiled program
+
+
+@cache
+def _rows_in_jax() -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    def reshape(flat: Any, n_rows: int) -> Any:
+        return flat.reshape(n_rows, -1)
+
+    def one_behind_the_other(n_rows: int, _: None, rows: Any) -> tuple[Any]:
+        return (jnp.concatenate([rows[i] for i in range(n_rows)]),)
+
+    rows = jax.custom_vjp(reshape, nondiff_argnums=(1,))
+    rows.defvjp(lambda flat, n_rows: (reshape(flat, n_rows), None), one_behind_the_other)
+    return rows
 
 
 def log_softmax(x: Any) -> Any:
