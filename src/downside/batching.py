@@ -134,9 +134,14 @@ def spread(function: Callable[..., Y], batch: Any, *rest: Any, tile: int | None 
         with jax.enable_x64(is_double), jax.default_device(devices[i]):
             return jax.tree.map(_on_host, function(part, *rest))
 
-    with ThreadPoolExecutor(n_parts) as pool:
-        found = list(pool.map(one, range(_size(full) // share)))
-    return jax.tree.map(lambda *ys: jnp.asarray(np.concatenate(ys)[:size]), *found)
+    found = list(_threads(len(devices)).map(one, range(_size(full) // share)))
+    return jax.tree.map(lambda *ys: np.concatenate(ys)[:size], *found)
+
+
+@cache
+def _threads(n: int) -> ThreadPoolExecutor:
+    """Kept, since a thread starts slowly while another one is at work."""
+    return ThreadPoolExecutor(n)
 
 
 def _on_host(leaf: Any) -> Any:
