@@ -49,13 +49,13 @@ SCOPES: dict[Scale, Scope] = {
     ),
     "full": Scope(
         {
-            "printed": Plan(5, 850_000, 25),
+            "printed": Plan(5, 11_500_000, 50),
+            "figure": Plan(5, 8_500_000, 250),
             "recommended": Plan(5, 6_000_000, 150),
-            "figure": Plan(5, 3_706_000, 109),
             "recommended, plain": Plan(5, 2_000_000, 50),
         },
         n_episodes=10_000,
-        capital=Plan(5, 2_000_000, 20),
+        capital=Plan(5, 6_000_000, 60),
     ),
 }
 

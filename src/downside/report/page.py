@@ -18,7 +18,8 @@ import vl_convert
 from downside.experiments.base import Claim, Results, load_results
 from downside.experiments.catalogue import CLAIMS, PaperClaim
 from downside.report.charts import Json
-from downside.report.sections import SECTIONS, Panel
+from downside.report.panels import Panel
+from downside.report.sections import SECTIONS
 
 PAPER = "A Natural Actor-Critic Algorithm with Downside Risk Constraints"
 POLICY = (  # what the browser may do: nothing that is not in the file

@@ -11,7 +11,7 @@ from downside.agent import Agent
 from downside.evaluation import Evaluations
 from downside.report.charts import ALL, Axis, Json, Picker, learning_curves
 from downside.report.page import document, panel_html
-from downside.report.sections import N_POINTS, Panel, inline
+from downside.report.panels import N_POINTS, Panel, inline
 
 FIGURE = "learning"
 Row = dict[str, Any]
