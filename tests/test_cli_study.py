@@ -9,8 +9,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from benchmarks.killing import children, is_worker
 
-from study_kills import children, is_worker, wait_until
+from study_kills import wait_until
 
 TESTS = Path(__file__).parent
 TOML = """
@@ -53,13 +54,15 @@ def test_run_status_collect_and_report(tmp_path, file):
     assert done.returncode == 0, done.stderr
     assert "done square/x=3" in done.stderr
     assert "3 of 3 done" in done.stdout
-    assert f"next: downside study collect {folder}" in done.stdout
+    assert f"next: downside study report {folder}" in done.stdout
     status = json.loads(study("status", folder, "--json").stdout)
     assert [row["state"] for row in status["trials"].values()] == ["done"] * 3
     assert status["process"] is None
     assert study("collect", folder).returncode == 0
     assert pl.read_parquet(folder / "results.parquet")["value"].to_list() == [1.0, 4.0, 9.0]
-    assert "square/x=2" in study("report", folder).stdout
+    told = study("report", folder)
+    assert "square/x=2" in told.stdout
+    assert str(folder / "report.html") in told.stdout
     assert pl.read_csv(folder / "summary.csv")["mean"].to_list() == [1.0, 4.0, 9.0]
     again = study("run", file, "--out", folder)
     assert (again.returncode, again.stderr) == (0, "")

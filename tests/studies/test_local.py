@@ -8,6 +8,7 @@ import time
 from collections import Counter
 
 import pytest
+from benchmarks.killing import kill, workers_of
 
 from downside.store import StoreError
 from downside.studies import trial as trial_module
@@ -15,7 +16,7 @@ from downside.studies.collecting import collect, summarise
 from downside.studies.driving import run_study
 from downside.studies.folder import StudyFolder, fates, read_fate, read_study, trial_folder
 from downside.studies.study import Study
-from study_kills import is_alive, kill, start_driver, wait_until, workers_of
+from study_kills import is_alive, start_driver, wait_until
 
 SQUARE = {"function": "study_trials:square"}
 

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +97,28 @@ def summarise(path: str | Path) -> pl.DataFrame:
     reach = pl.Series([_reach(n) for n in table["n"].to_list()], dtype=pl.Float64)
     table = table.with_columns(mean_reach=table["spread"] * reach)
     return table.with_columns(risk_reach=table["risk_spread"] * reach).drop("spread", "risk_spread")
+
+
+def in_words(row: Mapping[str, Any]) -> dict[str, str]:
+    """A row of the summary in words: mean and risk with intervals over seeds, and what meets it."""
+    return {
+        "setting": row["setting"],
+        "value": row["name"] or "",
+        "mean": _number(row, "mean"),
+        "risk": _number(row, "risk"),
+        "bound": _number(row, "threshold"),
+        "meet it": "" if row["meet"] is None else f"{row['meet']:.0%}",
+        "multiplier": _number(row, "multiplier"),
+        "n": str(row["n"]),
+        "failures": str(row["failures"] or ""),
+    }
+
+
+def _number(row: Mapping[str, Any], name: str) -> str:
+    if row[name] is None:
+        return ""
+    reach = row.get(f"{name}_reach")
+    return f"{row[name]:.4g}" + (f" ± {reach:.2g}" if reach is not None else "")
 
 
 def _reach(n: int) -> float | None:

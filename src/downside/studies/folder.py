@@ -15,7 +15,7 @@ from downside.store.plain import differences, encode
 from downside.studies.documents import read_document, write_document
 from downside.studies.study import Study, Trial
 
-_VIEWS = {"results.parquet", "results.csv", "summary.csv"}
+_VIEWS = {"results.parquet", "results.csv", "summary.csv", "report.html"}
 STUDY, MANIFEST = "study.json", "manifest.json"
 State = Literal["waiting", "stopped", "running", "done", "failed", "damaged"]
 
@@ -80,6 +80,13 @@ class StudyFolder:
                 with suppress(FileNotFoundError):
                     files.remove_tree(folder / MANIFEST)
                 files.sync_folder(folder)
+
+    def forget(self, trials: Sequence[Trial]) -> None:
+        """Let trials begin again from nothing, whatever has become of them."""
+        for trial in trials:
+            folder = trial_folder(self.path, trial)
+            with explaining(f"{folder} could not be cleared"), suppress(FileNotFoundError):
+                files.remove_tree(folder)
 
     def __enter__(self) -> "StudyFolder":
         return self
