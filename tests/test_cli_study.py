@@ -36,9 +36,10 @@ def command(*words):
     return [sys.executable, "-m", "downside", "study", *map(str, words)], environment
 
 
-def study(*words):
+def study(*words, **options):
     call, environment = command(*words)
-    return subprocess.run(call, capture_output=True, text=True, check=False, env=environment)
+    pipes = {"capture_output": True, "text": True}
+    return subprocess.run(call, check=False, env=environment, **pipes, **options)
 
 
 @pytest.fixture
@@ -75,6 +76,8 @@ def test_a_failed_trial_is_named_with_its_reason_and_exit_code_1(tmp_path):
     assert "failed poisoned/how=error: ArithmeticError: seven is not a square" in done.stdout
     assert f"next: downside study retry-failed {tmp_path / 'out'}" in done.stdout
     assert "Traceback" not in done.stderr + done.stdout
+    words = "failed poisoned/how=error: ArithmeticError: seven is not a square"
+    assert words in study("status", tmp_path / "out").stdout
     again = study("retry-failed", tmp_path / "out")
     assert again.returncode == 1
     assert "failed poisoned/how=error" in again.stderr

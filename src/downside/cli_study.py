@@ -4,6 +4,7 @@ Nothing heavy is imported before a command needs it.
 """
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from downside.cli_options import look_here
 from downside.cli_progress import View, counted, plainly, row_of, table_of
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ AddressOption = Annotated[
     str | None,
     typer.Option(help="An existing Ray cluster, such as auto; else Ray is started here."),
 ]
+MOST_ROWS = 50
 WorkersOption = Annotated[
     int | None, typer.Option(min=1, help="Trials side by side; as many as there are cores.")
 ]
@@ -48,6 +51,7 @@ def run_command(
     """Run a study; run again, it goes on."""
     from downside.studies.study import Study
 
+    look_here()
     study = Study.from_toml(file)
     _drive(out or Path("studies") / study.name, study, engine, address, workers)
 
@@ -91,6 +95,9 @@ def status_command(
         return
     console = Console()
     console.print(table_of(list(states.values())))
+    for row in states.values():
+        if "reason" in row:
+            _print_reason(console, row["state"], row["trial"], row["reason"])
     console.print(counted([row["state"] for row in states.values()]), highlight=False)
     console.print(f"process: {driver or 'none'}", highlight=False, markup=False, soft_wrap=True)
     if driver is None:
@@ -113,6 +120,7 @@ def collect_command(
 
         results = collect(folder)
         results.sink_parquet(file) if file.suffix == ".parquet" else results.sink_csv(file)
+        _say_damaged(folder)
     Console().print(str(file), highlight=False, soft_wrap=True)
 
 
@@ -124,12 +132,25 @@ def report_command(folder: Folder) -> None:
 
         summary = summarise(folder)
         summary.write_csv(folder / "summary.csv")
+        _say_damaged(folder)
         console = Console()
         console.print(_summary_table(summary))
         from downside.report.study_page import write_study_page
 
         for path in (folder / "summary.csv", write_study_page(folder)):
             console.print(str(path), highlight=False, soft_wrap=True)
+
+
+def _say_damaged(folder: Path) -> None:
+    """Say which trials are left out, and how to make them again."""
+    from downside.studies.folder import fates, read_study
+
+    found = fates(folder, read_study(folder))
+    damaged = [name for name, fate in found.items() if fate.state == "damaged"]
+    if damaged:
+        command = shlex.join(["downside", "study", "resume", str(folder)])
+        words = f"left out, damaged: {', '.join(damaged)}; make them again with: {command}"
+        Console(stderr=True).print(words, markup=False, highlight=False, soft_wrap=True)
 
 
 def _drive(
@@ -184,7 +205,7 @@ def _print_end(drive: "Drive") -> None:
         console.print(_summary_table(summarise(drive.path)))
     for trial in drive.failed:
         reason, place = drive.fates[trial.id].reason, trial_folder(drive.path, trial)
-        console.print(f"failed {trial.id}: {reason}", style="red", markup=False, highlight=False)
+        _print_reason(console, "failed", trial.id, reason)
         console.print(f"  {place}", markup=False, highlight=False, soft_wrap=True)
     if drive.stopped:
         console.print(f"the study stopped: {drive.stopped}", style="red", markup=False)
@@ -193,9 +214,12 @@ def _print_end(drive: "Drive") -> None:
     _print_next(console, drive.path, states)
 
 
-def _print_next(console: Console, folder: Path, states: list[str]) -> None:
-    import shlex
+def _print_reason(console: Console, state: str, trial: str, reason: str) -> None:
+    words = f"{state} {trial}: {reason}"
+    console.print(words, style="red", markup=False, highlight=False, soft_wrap=True)
 
+
+def _print_next(console: Console, folder: Path, states: list[str]) -> None:
     ended = all(state in ("done", "failed") for state in states)
     command = "resume" if not ended else "retry-failed" if "failed" in states else "report"
     words = shlex.join(["downside", "study", command, str(folder)])
@@ -206,9 +230,11 @@ def _summary_table(summary: Any) -> Table:
     """Per setting: mean and risk with intervals over seeds, share that meets it, failures."""
     from downside.studies.collecting import in_words
 
-    rows = [in_words(row) for row in summary.to_dicts()]
+    rows = [in_words(row) for row in summary.head(MOST_ROWS).to_dicts()]
     used = [name for name in rows[0] if any(row[name] for row in rows)]
-    table = Table(*used, box=None, header_style="bold")
+    hidden = summary.height - len(rows)
+    more = f"and {hidden:,} more" if hidden else None
+    table = Table(*used, box=None, header_style="bold", caption=more, caption_justify="left")
     table.columns[0].overflow = "fold"
     for row in rows:
         table.add_row(*(row[name] for name in used))

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from downside.store import StoreError
-from downside.studies.folder import read_study, trial_folder
+from downside.studies.folder import is_intact, read_study, trial_folder
 from downside.studies.study import Study, Trial
 
 NUMBERS = [
@@ -45,11 +45,12 @@ def results_of(
 def collect(path: str | Path) -> pl.LazyFrame:
     """All results so far, lazily: a row per learner, claim or value, with the grid's values.
 
-    Columns of the grid that the results have already are called ``grid_...``.
+    Columns of the grid that the results have already are called ``grid_...``. Trials that are
+    damaged are left out.
     """
     study = read_study(path)
-    found = [trial_folder(path, trial) / "results.parquet" for trial in study.trials]
-    present = [file for file in found if (file.parent / "manifest.json").exists()]
+    ended = [t for t in study.trials if is_intact(trial_folder(path, t))]
+    present = [trial_folder(path, trial) / "results.parquet" for trial in ended]
     if not present:
         raise StoreError(f"{path} has no results yet; see: downside study status {path}")
     return pl.scan_parquet(present).join(

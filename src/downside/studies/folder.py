@@ -134,6 +134,11 @@ def read_fate(folder: Path) -> Fate:
     return fate
 
 
+def is_intact(folder: Path) -> bool:
+    """Whether the trial in a folder has ended, and its files are those that it left."""
+    return read_fate(folder).state in ("done", "failed")
+
+
 def write_fate(folder: Path, trial: Trial, fate: Fate, facts: dict[str, Any]) -> None:
     """The last thing that is written for a trial."""
     document = {"id": trial.id, "specification": trial.specification, **vars(fate), **facts}

@@ -191,7 +191,9 @@ def _disk_errors() -> Generator[None]:
         yield
     except (OSError, StoreError) as error:
         if _is_behind(error, _REFUSING):
-            raise DiskError(str(error)) from error
+            plain = isinstance(error, OSError)
+            words = f"{error.strerror} ({error.filename or 'in a trial'})" if plain else str(error)
+            raise DiskError(words) from error
         raise
 
 
