@@ -7,6 +7,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from downside.store import newest_facts
+
 
 def children(pid):
     """The processes below a process."""
@@ -48,7 +50,7 @@ def kill(pid):
 
 
 def kill_and_measure(pid, study):
-    """Kill a process of a study; seconds of learning and of starting that this loses."""
+    """Kill a process of a study; seconds of learning that this loses, and of all else."""
     dead = [p for p in (pid, *children(pid)) if is_worker(p)]
     kill(pid)
     lost = [_lost(each, study, time.time()) for each in dead]
@@ -56,7 +58,10 @@ def kill_and_measure(pid, study):
 
 
 def _lost(pid, study, now):
-    """What a worker that died now had not saved: (learning, 0) or, before it, (0, starting)."""
+    """What a worker that died now had not saved: (learning, 0), or (0, seconds) before and after.
+
+    Before the first save of its attempt it starts, after the last one it judges its policies.
+    """
     for lock in study.glob("trials/**/lock"):
         with suppress(OSError, ValueError):
             if lock.parent.name == "run" or json.loads(lock.read_text() or "{}").get("pid") != pid:
@@ -67,5 +72,8 @@ def _lost(pid, study, now):
                 for path in lock.parent.glob("run/checkpoints/0*")
                 if int(path.name) > 0 and path.stat().st_mtime > began
             ]
+            found = newest_facts(lock.parent / "run")
+            if found is not None and found[0] >= found[1]["goal"]:
+                return 0.0, now - max([began, *saves])
             return (now - max(saves), 0.0) if saves else (0.0, now - began)
     return 0.0, 0.0

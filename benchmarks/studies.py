@@ -10,9 +10,10 @@ trials, and of the driver; the local engine's study has ``more-trials``. On Ray,
 process or that of Ray above it.
 
 "Ideal" is the time that the trials themselves took, spread over the cores. What a kill makes to be
-computed again is the time since the trial's last save; before the first one of an attempt, Python
-and JAX start and programs are compiled or loaded, which is counted apart. The learning of all
-trials is taken to be that of the median one that no kill met.
+computed again is the time since the trial's last save. Before the first one of an attempt, Python
+and JAX start and programs are compiled or loaded, and after the last one the policies are judged;
+that is counted apart. The learning of all trials is taken to be that of the median one that no kill
+met.
 """
 
 import argparse
@@ -154,7 +155,7 @@ def _cost(out, lost):
         "learning_seconds": round(learning, 1),
         "learning_again_seconds": round(again, 1),
         "share_of_learning_again": round(again / learning, 4),
-        "starting_lost_seconds": round(sum(seconds for _, seconds in lost), 1),
+        "other_seconds_lost": round(sum(seconds for _, seconds in lost), 1),
         "load": os.getloadavg()[0],
     }
 
