@@ -1,51 +1,57 @@
 """A study of short trainings on both engines: same numbers, wall time, and what kills cost.
 
-    python benchmarks/studies.py [--trials 200] [--steps 100000] [--engines local,ray]
-                                 [--kills 100] [--driver-kills 5] [--out FILE]
+    python -m benchmarks.studies [--steps 300000] [--trials 200] [--engines local,ray]
+                                 [--more-trials 300] [--kills local=100,ray=50]
+                                 [--driver-kills 5] [--folder DIR] [--out FILE]
 
-The trials are NRCPO on the bandit, one device each. Each engine runs the study undisturbed, then
-once more with `kill -9` of workers and of the driver at random times. "Ideal" is the time that the
-trials themselves took, spread over the cores; what kills lose is measured
-at each of them: the time since the trial's last checkpoint if it was learning, else the time since
-it began (starting JAX, compiling or loading programs).
+The trials are NRCPO on the bandit, one device each. Every engine runs the study undisturbed. Then
+it is run anew among `kill -9` of workers, spread over the study and at random moments of their
+trials, and of the driver; the local engine's study has ``more-trials``. On Ray, a worker is our
+process or that of Ray above it.
+
+"Ideal" is the time that the trials themselves took, spread over the cores. What a kill makes to be
+computed again is the time since the trial's last save. Before the first one of an attempt, Python
+and JAX start and programs are compiled or loaded, and after the last one the policies are judged;
+that is counted apart. The learning of all trials is taken to be that of the median one that no kill
+met.
 """
 
 import argparse
 import json
 import os
 import random
-import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
 from pathlib import Path
 
+from benchmarks.killing import kill_and_measure, victims, workers_of
+from downside.store import newest_facts
+from downside.studies.collecting import collect
 from downside.studies.driving import run_study
-from downside.studies.folder import fates, read_study
+from downside.studies.folder import fates, read_study, trial_folder
 from downside.studies.study import Study
+from downside.studies.trial import count_attempts
 
+N_SEEDS = 2
 STUDY = """
-name = "benchmark"
 [base]
 env = "downside/Bandit-v0"
-settings = {{ target = 1.0 }}
-n_seeds = 2
+settings = {{ target = 1.0, threshold = 0.2 }}
+n_seeds = {n_seeds}
 total_timesteps = {steps}
 n_eval_episodes = 1000
 [grid]
-threshold = {thresholds}
 seed = {seeds}
 """
 
 
 def write_study(folder, n_trials, steps):
-    """A file with so many trials: ten seeds of every threshold."""
-    seeds = list(range(min(10, n_trials)))
-    thresholds = [round(0.1 + 0.01 * i, 3) for i in range(max(1, n_trials // len(seeds)))]
-    file = Path(folder) / "study.toml"
-    file.write_text(STUDY.format(steps=steps, thresholds=thresholds, seeds=seeds))
+    """A file with so many trials, each with a seed of its own."""
+    file = Path(folder) / f"{n_trials}.toml"
+    file.write_text(STUDY.format(steps=steps, seeds=list(range(n_trials)), n_seeds=N_SEEDS))
     return file
 
 
@@ -54,68 +60,6 @@ def start(file, out, engine):
     command = [sys.executable, "-m", "downside", "study", "run", str(file), "--out", str(out)]
     with open(out.with_suffix(".log"), "ab") as log:
         return subprocess.Popen([*command, "--engine", engine], stdout=log, stderr=log)
-
-
-def workers_of(pid):
-    """The processes in which the trials of a driver run, on Linux."""
-    found = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(OSError):
-            found += map(int, task.read_text().split())
-    return [p for p in found if _is_worker(p)] + [w for p in found for w in workers_of(p)]
-
-
-def disturbed(file, out, engine, n_kills, n_driver_kills, pause, rng):
-    """Run a study to its end among kills; how many there were."""
-    done = driver_kills = 0
-    lost: list[tuple[float, float]] = []
-    due = sorted(rng.sample(range(max(1, n_kills)), min(n_driver_kills, n_kills)))
-    process = start(file, out, engine)
-    while True:
-        time.sleep(rng.uniform(0.0, 2.0 * pause))
-        if process.poll() is not None:
-            return done, driver_kills, lost
-        found = workers_of(process.pid)
-        if found and done < n_kills:
-            chosen = rng.choice(found)
-            lost.append(lost_by(chosen, out))
-            with suppress(ProcessLookupError):
-                os.kill(chosen, signal.SIGKILL)
-            done += 1
-        if len(due) > driver_kills and done > due[driver_kills]:
-            lost += [lost_by(worker, out) for worker in workers_of(process.pid)]
-            process.kill()
-            process.wait()
-            driver_kills += 1
-            process = start(file, out, engine)
-
-
-def read(out):
-    """Digest, seconds and attempts of every trial."""
-    found = fates(out, read_study(out))
-    wrong = [f"{name}: {fate}" for name, fate in found.items() if fate.state != "done"]
-    assert not wrong, wrong
-    return found
-
-
-def lost_by(pid, out):
-    """Seconds that the death of a worker loses: of learning since the last save, of starting.
-
-    Before the first save of an attempt that has made steps, Python and JAX start and programs are
-    compiled or loaded.
-    """
-    for lock in out.glob("trials/*/*/*/lock"):
-        with suppress(OSError, ValueError):
-            text = lock.read_text()
-            if text and json.loads(text)["pid"] == pid:
-                began, now = lock.stat().st_mtime, time.time()
-                saved = [
-                    path.stat().st_mtime
-                    for path in lock.parent.glob("run/checkpoints/0*")
-                    if int(path.name) > 0 and path.stat().st_mtime > began
-                ]
-                return (now - max(saved), 0.0) if saved else (0.0, now - began)
-    return 0.0, 0.0
 
 
 def machinery(folder, n_trials=500):
@@ -135,87 +79,145 @@ def machinery(folder, n_trials=500):
     }
 
 
-def measure(options, folder):
-    """Undisturbed and disturbed runs on every engine."""
-    file = write_study(folder, options.trials, options.steps)
-    rng, cores = random.Random(7), os.cpu_count() or 1
-    report = {"trials": options.trials, "steps": options.steps, "cores": cores, "engines": {}}
-    report["machinery"] = machinery(folder)
-    print("machinery", json.dumps(report["machinery"]), flush=True)
-    reference = None
-    for engine in filter(None, options.engines.split(",")):
-        began = time.perf_counter()
-        process = start(file, out := Path(folder) / engine, engine)
-        assert process.wait() == 0, out.with_suffix(".log").read_text()
-        wall = time.perf_counter() - began
-        found = read(out)
-        seconds = [fate.seconds for fate in found.values()]
-        digests = {name: fate.files for name, fate in found.items()}
-        reference = reference or digests
-        entry = {
-            "wall_seconds": round(wall, 1),
-            "ideal_seconds": round(sum(seconds) / cores, 1),
-            "median_trial_seconds": round(sorted(seconds)[len(seconds) // 2], 3),
-            "slowest_trial_seconds": round(max(seconds), 1),
-            "load": os.getloadavg()[0],
-            "trials_per_hour": round(3600 * options.trials / wall),
-            "files_per_trial": sum(1 for _ in out.glob("trials/**/*") if _.is_file())
-            / options.trials,
-            "same_bits": digests == reference,
-        }
-        report["engines"][engine] = entry
-        print(engine, json.dumps(entry), flush=True)
-        if options.kills:
-            entry["kills"] = _kills(
-                options, file, folder, engine, wall, sum(seconds), rng, reference
-            )
-            print(engine, json.dumps(entry["kills"]), flush=True)
-    return report
+def read(out):
+    """What has become of every trial; all must be done."""
+    found = fates(out, read_study(out))
+    wrong = [f"{name}: {fate}" for name, fate in found.items() if fate.state != "done"]
+    assert not wrong, wrong
+    return found
 
 
-def _kills(options, file, folder, engine, wall, busy, rng, reference):
-    out = Path(folder) / f"{engine}-kills"
+def digests(out):
+    """The SHA-256 of all results, by trial."""
+    return {name: fate.files for name, fate in read(out).items()}
+
+
+def undisturbed(file, out, engine):
+    """Run a study, and how long that took."""
     began = time.perf_counter()
-    n_driver = options.driver_kills
-    pause = wall / (options.kills + 1)
-    n, n_driver, lost = disturbed(file, out, engine, options.kills, n_driver, pause, rng)
-    seconds = time.perf_counter() - began
-    found = read(out)
-    attempts = sum(fate.attempts for fate in found.values())
+    process = start(file, out, engine)
+    assert process.wait() == 0, out.with_suffix(".log").read_text()
+    wall = time.perf_counter() - began
+    seconds = sorted(fate.seconds for fate in read(out).values())
+    cores = os.cpu_count() or 1
     return {
-        "workers_killed": n,
-        "drivers_killed": n_driver,
-        "wall_seconds": round(seconds, 1),
-        "attempts": attempts,
-        "learning_lost_seconds": round(sum(learning for learning, _ in lost), 1),
-        "starting_lost_seconds": round(sum(starting for _, starting in lost), 1),
-        "share_of_learning_again": round(sum(learning for learning, _ in lost) / busy, 4),
-        "trials_done": len(found),
-        "same_bits": {name: fate.files for name, fate in found.items()} == reference,
+        "trials": len(seconds),
+        "wall_seconds": round(wall, 1),
+        "ideal_seconds": round(sum(seconds) / cores, 1),
+        "median_trial_seconds": round(seconds[len(seconds) // 2], 3),
+        "slowest_trial_seconds": round(seconds[-1], 1),
+        "trials_per_hour": round(3600 * len(seconds) / wall),
+        "files_per_trial": round(len(_files(out)) / len(seconds), 2),
+        "load": os.getloadavg()[0],
     }
 
 
-def _is_worker(pid):
-    with suppress(OSError):
-        return b"downside.studies.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    return False
+def disturbed(file, out, engine, n_trials, n_kills, n_driver_kills, rng):
+    """Run a study among kills, and what they cost."""
+    began, lost, drivers = time.perf_counter(), [], 0
+    process = start(file, out, engine)
+    for i in range(n_kills):
+        while _n_done(out) < (i + 0.5) * n_trials / (n_kills + 1) or not workers_of(process.pid):
+            assert process.poll() is None, out.with_suffix(".log").read_text()
+            time.sleep(0.02)
+        time.sleep(rng.uniform(0.0, 2.0))
+        if found := victims(process.pid, "bandit"):
+            lost.append(kill_and_measure(rng.choice(found), out))
+        if (i + 1) * (n_driver_kills + 1) // (n_kills + 1) > drivers:
+            lost.append(kill_and_measure(process.pid, out))
+            process.wait()
+            drivers += 1
+            process = start(file, out, engine)
+    assert process.wait() == 0, out.with_suffix(".log").read_text()
+    return {
+        "trials": n_trials,
+        "workers_killed": len(lost) - drivers,
+        "drivers_killed": drivers,
+        "wall_seconds": round(time.perf_counter() - began, 1),
+        **_cost(out, lost),
+    }
+
+
+def _cost(out, lost):
+    """Every trial done once, none doubled; and the share of the learning that was made again."""
+    study, found = read_study(out), read(out)
+    places = {trial.id: trial_folder(out, trial) for trial in study.trials}
+    whole = [newest_facts(p / "run") for name, p in places.items() if found[name].attempts == 1]
+    learning = len(found) * statistics.median(each[1]["seconds"] for each in whole if each)
+    rows = collect(out).collect().group_by("trial").len()
+    after = [name for name, p in places.items() if count_attempts(p) != found[name].attempts]
+    again = sum(seconds for seconds, _ in lost)
+    return {
+        "trials_done": len(found),
+        "trials_doubled": rows.filter(rows["len"] != N_SEEDS).height + len(after),
+        "attempts": sum(fate.attempts for fate in found.values()),
+        "kills_while_learning": sum(seconds > 0.0 for seconds, _ in lost),
+        "learning_seconds": round(learning, 1),
+        "learning_again_seconds": round(again, 1),
+        "share_of_learning_again": round(again / learning, 4),
+        "other_seconds_lost": round(sum(seconds for _, seconds in lost), 1),
+        "load": os.getloadavg()[0],
+    }
+
+
+def measure(options, folder, save):
+    """All parts, one after the other; the numbers are saved after each."""
+    n, steps, rng = options.trials, options.steps, random.Random(7)
+    engines = list(filter(None, options.engines.split(",")))
+    kills = {name: int(n) for name, n in (pair.split("=") for pair in options.kills.split(","))}
+    report = {"steps": steps, "cores": os.cpu_count() or 1, "undisturbed": {}, "kills": {}}
+    report["machinery"] = machinery(folder)
+    for engine in engines:
+        out = Path(folder) / engine
+        entry = undisturbed(write_study(folder, n, steps), out, engine)
+        entry["same_bits"] = digests(out) == digests(Path(folder) / engines[0])
+        report["undisturbed"][engine] = entry
+        save(report)
+    for engine in engines:
+        n_trials = n + (options.more_trials if engine == "local" else 0)
+        file = write_study(folder, n_trials, steps)
+        if engine == "local":
+            undisturbed(file, Path(folder) / engine, engine)  # the study grows
+        out = Path(folder) / f"{engine}-kills"
+        n_kills = kills.get(engine, 0)
+        entry = disturbed(file, out, engine, n_trials, n_kills, options.driver_kills, rng)
+        entry["same_bits"] = digests(out) == digests(Path(folder) / engine)
+        report["kills"][engine] = entry
+        save(report)
+    return report
+
+
+def _n_done(out):
+    return sum(1 for _ in out.glob("trials/*/*/manifest.json"))
+
+
+def _files(out):
+    return [path for path in out.glob("trials/**/*") if path.is_file()]
 
 
 def main():
     """Print the numbers; write them if asked to."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trials", type=int, default=200)
-    parser.add_argument("--steps", type=int, default=100_000)
+    parser.add_argument("--more-trials", type=int, default=300)
+    parser.add_argument("--steps", type=int, default=300_000)
     parser.add_argument("--engines", default="local,ray")
-    parser.add_argument("--kills", type=int, default=0)
-    parser.add_argument("--driver-kills", type=int, default=0)
+    parser.add_argument("--kills", default="local=100,ray=50")
+    parser.add_argument("--driver-kills", type=int, default=5)
+    parser.add_argument("--folder", help="keep the studies here")
     parser.add_argument("--out", help="write the numbers to this JSON file")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        report = measure(options, folder)
-    if options.out:
-        Path(options.out).parent.mkdir(parents=True, exist_ok=True)
-        Path(options.out).write_text(json.dumps(report, indent=2) + "\n")
+
+    def save(report):
+        print(json.dumps(report), flush=True)
+        if options.out:
+            Path(options.out).parent.mkdir(parents=True, exist_ok=True)
+            Path(options.out).write_text(json.dumps(report, indent=2) + "\n")
+
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(options.folder or temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        measure(options, folder, save)
 
 
 if __name__ == "__main__":

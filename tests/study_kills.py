@@ -1,7 +1,7 @@
 """A driver in a process of its own, and those who kill it and its workers."""
 
+import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -21,8 +21,6 @@ print(json.dumps([len(drive.failed), len(drive.left), drive.stopped]))
 
 
 def start_driver(folder, base, grid, **options):
-    import json
-
     words = [json.dumps(each) for each in (base, grid, options)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
     return subprocess.Popen(
@@ -34,34 +32,10 @@ def start_driver(folder, base, grid, **options):
     )
 
 
-def children(pid):
-    """The processes below a process, on Linux."""
-    found = []
-    with suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            found += map(int, (task / "children").read_text().split())
-    return found + [below for child in found for below in children(child)]
-
-
-def is_worker(pid):
-    with suppress(OSError):
-        return b"downside.studies.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    return False
-
-
-def workers_of(pid):
-    return [child for child in children(pid) if is_worker(child)]
-
-
 def is_alive(pid):
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False
-
-
-def kill(pid):
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
 
 
 def wait_until(true, seconds=60.0):

@@ -36,7 +36,14 @@ def test_reproduce_leaves_figures_and_claims_and_names_them(tmp_path):
     assert str(tmp_path / "report.html") in done.stdout
     assert "landscape/fig2_landscape.pdf" in (tmp_path / "report.html").read_text()
     assert "verdict" in done.stdout
-    assert "landscape: computing" in done.stderr
+    assert "done landscape/scale=smoke/seed=0" in done.stderr
+    manifest = tmp_path / "study/trials/landscape/scale=smoke/seed=0/manifest.json"
+    before = manifest.read_bytes()
+    again = downside(
+        "reproduce", "landscape", "--scale", "smoke", "--out", str(tmp_path), "--resume"
+    )
+    assert (again.returncode, again.stderr) == (0, "")
+    assert manifest.read_bytes() == before  # found, not made again
 
 
 def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path):

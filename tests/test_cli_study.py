@@ -9,8 +9,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from benchmarks.killing import children, is_worker
 
-from study_kills import children, is_worker, wait_until
+from study_kills import wait_until
 
 TESTS = Path(__file__).parent
 TOML = """
@@ -35,9 +36,10 @@ def command(*words):
     return [sys.executable, "-m", "downside", "study", *map(str, words)], environment
 
 
-def study(*words):
+def study(*words, **options):
     call, environment = command(*words)
-    return subprocess.run(call, capture_output=True, text=True, check=False, env=environment)
+    pipes = {"capture_output": True, "text": True}
+    return subprocess.run(call, check=False, env=environment, **pipes, **options)
 
 
 @pytest.fixture
@@ -53,13 +55,15 @@ def test_run_status_collect_and_report(tmp_path, file):
     assert done.returncode == 0, done.stderr
     assert "done square/x=3" in done.stderr
     assert "3 of 3 done" in done.stdout
-    assert f"next: downside study collect {folder}" in done.stdout
+    assert f"next: downside study report {folder}" in done.stdout
     status = json.loads(study("status", folder, "--json").stdout)
     assert [row["state"] for row in status["trials"].values()] == ["done"] * 3
     assert status["process"] is None
     assert study("collect", folder).returncode == 0
     assert pl.read_parquet(folder / "results.parquet")["value"].to_list() == [1.0, 4.0, 9.0]
-    assert "square/x=2" in study("report", folder).stdout
+    told = study("report", folder)
+    assert "square/x=2" in told.stdout
+    assert str(folder / "report.html") in told.stdout
     assert pl.read_csv(folder / "summary.csv")["mean"].to_list() == [1.0, 4.0, 9.0]
     again = study("run", file, "--out", folder)
     assert (again.returncode, again.stderr) == (0, "")
@@ -72,6 +76,8 @@ def test_a_failed_trial_is_named_with_its_reason_and_exit_code_1(tmp_path):
     assert "failed poisoned/how=error: ArithmeticError: seven is not a square" in done.stdout
     assert f"next: downside study retry-failed {tmp_path / 'out'}" in done.stdout
     assert "Traceback" not in done.stderr + done.stdout
+    words = "failed poisoned/how=error: ArithmeticError: seven is not a square"
+    assert words in study("status", tmp_path / "out").stdout
     again = study("retry-failed", tmp_path / "out")
     assert again.returncode == 1
     assert "failed poisoned/how=error" in again.stderr

@@ -7,23 +7,20 @@ import json
 import os
 import shutil
 import sys
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from downside.cli_reproduce import reproduce_command
 from downside.cli_runs import runs_app
 from downside.cli_study import study_app
-from downside.experiments.catalogue import EXPERIMENTS, Scale
+from downside.experiments.catalogue import EXPERIMENTS
 from downside.runs import run_in
-
-if TYPE_CHECKING:
-    from downside.experiments.base import Claim
 
 app = typer.Typer(
     name="downside",
@@ -33,15 +30,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command("reproduce")(reproduce_command)
 app.add_typer(runs_app)
 app.add_typer(study_app, name="study")
 console = Console()
-COLOURS = {
-    "holds": "green",
-    "holds with a correction": "yellow",
-    "fails": "red",
-    "not reached at this scale": "magenta",
-}
 
 
 def main() -> None:
@@ -88,49 +80,6 @@ def options(
     if show_version:
         console.print(version("downside"), highlight=False)
         raise typer.Exit
-
-
-@app.command("reproduce")
-def reproduce_command(
-    experiment: Annotated[
-        str, typer.Argument(help=f"all, or one of: {', '.join(EXPERIMENTS)}.")
-    ] = "all",
-    scale: Annotated[
-        Scale, typer.Option(help="How much to compute: seconds, minutes, or all of it.")
-    ] = "default",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
-    out: Annotated[Path, typer.Option(help="Folder for figures and verdicts.")] = Path("results"),
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with what the folder holds of the same run.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing while it runs.")] = False,
-) -> None:
-    """Reproduce the paper: run, judge each claim, draw the figures, write a report."""
-    names = list(EXPERIMENTS) if experiment == "all" else [experiment]
-    unknown = [name for name in names if name not in EXPERIMENTS]
-    if unknown:
-        choices = ", ".join(["all", *EXPERIMENTS])
-        raise ValueError(f"there is no experiment {unknown[0]!r}; choose one of {choices}")
-    for name in names:
-        (out / name).mkdir(parents=True, exist_ok=True)
-    from downside.experiments.base import reproduce
-    from downside.report.figures import draw
-    from downside.report.page import write_page
-
-    command = f"downside reproduce {experiment} --scale {scale} --seed {seed}"
-    for name in names:
-        with _status(f"{name}: computing", quiet=quiet):
-            claims = reproduce(
-                name, out / name, scale=scale, seed=seed, command=command, resume=resume
-            )
-        with _status(f"{name}: drawing", quiet=quiet):
-            figures = draw(name, out / name)
-        _print_claims(name, claims)
-        for path in [out / name / "claims.json", *figures]:
-            console.print(f"  {path}", highlight=False, soft_wrap=True)
-    with _status("report: drawing", quiet=quiet):
-        page = write_page(out)
-    console.print(f"\nthe whole on one page: {page}", highlight=False, soft_wrap=True)
 
 
 @app.command("list")
@@ -183,26 +132,3 @@ def doctor_command() -> None:
         "a sum on the devices", "works" if float(jnp.arange(4.0).sum()) == 6.0 else "wrong"
     )
     console.print(table)
-
-
-def _status(words: str, *, quiet: bool) -> AbstractContextManager[object]:
-    """A line that says what is going on; in a log it is printed once."""
-    errors = Console(stderr=True)
-    if quiet:
-        return nullcontext()
-    if not errors.is_terminal:
-        errors.print(words, highlight=False)
-        return nullcontext()
-    return errors.status(words)
-
-
-def _print_claims(name: str, claims: "list[Claim]") -> None:
-    table = Table("claim", "the paper says", "measured", "verdict", title=EXPERIMENTS[name])
-    for claim in claims:
-        verdict = f"[{COLOURS[claim.verdict]}]{claim.verdict}[/]"
-        measured = claim.words.replace(" [", "\n\\[")
-        table.add_row(claim.id, claim.paper, measured, verdict, end_section=True)
-    console.print(table)
-    for claim in claims:
-        meaning = f"Measured: {claim.what}. " if claim.what else ""
-        console.print(f"[bold]{claim.id}[/]  {escape(meaning + claim.note)}", highlight=False)

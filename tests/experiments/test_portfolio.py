@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from downside.exact.portfolio import two_number_policies
-from downside.experiments.base import load_results, reproduce
+from downside.experiments.base import load_results
 from downside.experiments.portfolio import PLANS, judge
 from downside.experiments.portfolio_claims import hull_gaps, rank_correlation
 from downside.experiments.portfolio_comparisons import binding, bootstrap, compare, judge_variants
@@ -26,6 +26,7 @@ from downside.experiments.portfolio_variants import VARIANTS
 from downside.report.figures import drawn, save
 from downside.report.portfolio_figure import frontier, methods
 from downside.signals import Predictions
+from experiment_runs import reproduce
 
 NOTHING = Predictions()
 NUS = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, np.inf])
@@ -34,7 +35,7 @@ NUS = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, np.inf])
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("results")
-    reproduce("portfolio", path, scale="smoke", seed=3, command="downside reproduce portfolio")
+    reproduce("portfolio", path)
     return path
 
 

@@ -9,7 +9,7 @@ from jax.tree_util import Partial
 
 from downside.environments import Tabular, rollout
 from downside.exact import action_values, risk_cumulants
-from downside.experiments.base import load_results, reproduce
+from downside.experiments.base import load_results
 from downside.experiments.prediction import (
     best_setting,
     judge,
@@ -36,13 +36,14 @@ from downside.experiments.prediction_runs import (
     target_moments,
 )
 from downside.signals import Centralised, Fixed, Predictions
+from experiment_runs import reproduce
 from simulation_checks import agrees
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("results")
-    reproduce("prediction", path, scale="smoke", seed=3, command="downside reproduce prediction")
+    reproduce("prediction", path)
     return path
 
 

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 
 import pytest
+from benchmarks.killing import kill, workers_of
 
 from downside.store import StoreError
 from downside.studies import trial as trial_module
@@ -15,7 +16,7 @@ from downside.studies.collecting import collect, summarise
 from downside.studies.driving import run_study
 from downside.studies.folder import StudyFolder, fates, read_fate, read_study, trial_folder
 from downside.studies.study import Study
-from study_kills import is_alive, kill, start_driver, wait_until, workers_of
+from study_kills import is_alive, start_driver, wait_until
 
 SQUARE = {"function": "study_trials:square"}
 
@@ -194,6 +195,7 @@ def test_a_damaged_trial_is_made_again_with_the_same_bits(tmp_path, name):
     damaged = folder / "trials/square/x=1" / name
     damaged.write_bytes(damaged.read_bytes()[:-9] + b"nonsense\n")
     assert fates(folder, read_study(folder))["square/x=1"].state == "damaged"
+    assert sorted(set(collect(folder).collect()["x"])) == [0, 2]  # left out
     assert run_study(folder).left == []
     assert digests(folder) == before
 
@@ -207,6 +209,16 @@ def test_a_study_may_grow_and_may_not_change(tmp_path):
         run_study(folder, Study({**SQUARE, "arguments": {"seconds": 0.25}}, grid))
     with pytest.raises(StoreError, match=r"with a trial square/x=2; give another folder"):
         run_study(folder, Study(*squares(2)))
+
+
+def test_some_trials_only_and_from_the_beginning(tmp_path):
+    written = tmp_path / "notes"
+    study = Study(*squares(3, notes=str(written)))
+    drive = run_study(tmp_path / "study", study, only=["square/x=1"])
+    assert [trial.id for trial in drive.left] == ["square/x=0", "square/x=2"]
+    run_study(tmp_path / "study", study, only=["square/x=1", "square/x=2"], anew=True)
+    assert notes(written) == {"1": 2, "2": 1}
+    assert read_fate(tmp_path / "study/trials/square/x=1").attempts == 1
 
 
 def test_folders_that_cannot_be_used(tmp_path):

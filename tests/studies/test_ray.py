@@ -12,12 +12,13 @@ import time
 from pathlib import Path
 
 import pytest
+from benchmarks.killing import children, is_called, kill, victims, workers_of
 
 from downside.studies.collecting import collect
 from downside.studies.driving import run_study
 from downside.studies.folder import fates, read_study
 from downside.studies.study import Study
-from study_kills import children, is_alive, kill, start_driver, wait_until, workers_of
+from study_kills import is_alive, start_driver, wait_until
 
 pytest.importorskip("ray")
 pytestmark = pytest.mark.slow
@@ -28,14 +29,6 @@ GRID = {"x": list(range(30))}
 
 def digests(folder):
     return {name: fate.files for name, fate in fates(folder, read_study(folder)).items()}
-
-
-def named(pid, words):
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return words in file.read()
-    except OSError:
-        return False
 
 
 def listeners(pids):
@@ -59,8 +52,7 @@ def test_kills_of_workers_and_of_the_driver_lose_nothing(tmp_path, expected):
         driver = start_driver(folder, base, GRID, engine="ray", workers=2)
         while driver.poll() is None and n_kills < goal:
             time.sleep(rng.uniform(0.2, 0.6))
-            below = children(driver.pid)
-            found = [p for p in below if named(p, b"ray::square") or named(p, b"studies.worker")]
+            below, found = children(driver.pid), victims(driver.pid, "square")
             if found and list(folder.glob("trials/*/*/log.txt")):
                 if n_kills == 0:
                     check_privacy(folder, below)
@@ -89,7 +81,7 @@ def test_a_head_that_is_killed_ends_the_drive_and_resume_does_the_rest(tmp_path,
     driver = start_driver(folder, base, GRID, engine="ray", workers=2)
     wait_until(lambda: list(folder.glob("trials/*/*/manifest.json")))
     below, left = children(driver.pid), workers_of(driver.pid)
-    for head in (p for p in below if named(p, b"gcs_server") or named(p, b"raylet/raylet")):
+    for head in (p for p in below if is_called(p, b"gcs_server") or is_called(p, b"raylet/raylet")):
         kill(head)
     driver.communicate(timeout=120)
     wait_until(lambda: not any(map(is_alive, left)))
@@ -126,7 +118,7 @@ def test_a_cluster_that_is_there_already_gets_the_package(tmp_path, expected, mo
         head = subprocess.Popen(
             ray, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=files
         )
-        wait_until(lambda: any(named(p, b"ray::RuntimeEnv") for p in children(head.pid)))
+        wait_until(lambda: any(is_called(p, b"ray::RuntimeEnv") for p in children(head.pid)))
         base = {**BASE, "arguments": {"seconds": 0.3}}
         address = f"127.0.0.1:{port}"
         driver = start_driver(tmp_path / "study", base, GRID, engine="ray", address=address)

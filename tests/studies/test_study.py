@@ -109,6 +109,7 @@ def test_a_slip_in_a_file_is_named_with_what_is_meant(tmp_path, old, new, words)
     ("specification", "words"),
     [
         ({}, "this one has none"),
+        ({"functoin": "math:hypot"}, "no key 'functoin'; did you mean function?"),
         ({"env": "downside/Tree-v0", "experiment": "bandit"}, "experiment and env"),
         ({"experiment": "bandits"}, "did you mean bandit?"),
         ({"experiment": "bandit", "scale": "tiny"}, "choose one of 'smoke'"),

@@ -6,13 +6,14 @@ import time
 
 import numpy as np
 import pytest
+from benchmarks.killing import kill, workers_of
 
 from downside.specification import make_agent
 from downside.studies.collecting import collect, summarise
 from downside.studies.driving import run_study
 from downside.studies.folder import fates, read_study
 from downside.studies.study import Study
-from study_kills import kill, start_driver, wait_until, workers_of
+from study_kills import start_driver, wait_until
 
 BASE = {
     "env": "downside/Bandit-v0",

@@ -4,8 +4,6 @@ import importlib
 import io
 import json
 import platform
-import shutil
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
@@ -78,13 +76,12 @@ def reached(value: float) -> float | None:
 
 @dataclass(frozen=True)
 class Workshop:
-    """What a long run may use: a folder for unfinished work, and a place to show progress.
+    """What a long run may use: a folder for unfinished work.
 
     What it finds in the folder was left by the same run that was interrupted.
     """
 
     folder: Path | None = None
-    shows_progress: bool = False
 
     def bench(self, name: str) -> Path | None:
         """A folder for one part of the work.
@@ -104,9 +101,7 @@ class Workshop:
             return make()
         path = self.folder / f"{name}.npz"
         if not path.exists():
-            file = io.BytesIO()
-            np.savez_compressed(file, allow_pickle=False, **make())
-            replace_file(path, file.getvalue())
+            replace_file(path, _npz(make()))
         return load_arrays(path)
 
 
@@ -130,41 +125,43 @@ def load_experiment(name: str) -> Experiment:
     return importlib.import_module(f"downside.experiments.{name}").EXPERIMENT
 
 
-def reproduce(
+def run_experiment(name: str, work: Path, *, scale: Scale, seed: int) -> tuple[bytes, list[Claim]]:
+    """The numbers of an experiment as an npz file, and the verdicts on them.
+
+    Work that was interrupted is found in ``work`` by the same run, and not done again.
+    """
+    experiment = load_experiment(name)
+    work.mkdir(parents=True, exist_ok=True)
+    results = experiment.run(scale, seed, Workshop(work))
+    return _npz(results), experiment.judge(results)
+
+
+def publish(
     name: str,
+    numbers: bytes,
     folder: Path,
     *,
     scale: Scale,
     seed: int,
+    seconds: float,
     command: str,
-    resume: bool = False,
-    shows_progress: bool = False,
 ) -> list[Claim]:
-    """Run an experiment, save its numbers (results.npz), judge them (claims.json).
+    """Put the numbers of a run (results.npz) and the verdicts on them (claims.json) into a folder.
 
-    Unfinished work is kept in ``folder/unfinished`` and removed at the end. ``resume`` goes on with
-    it, and takes the numbers of a run that is complete as they are, if scale and seed are the same.
+    The claims are judged from the numbers alone.
     """
-    experiment = load_experiment(name)
-    started = time.perf_counter()
-    asked = {"schema": SCHEMA, "experiment": name, "scale": scale, "seed": seed}
-    if resume and _holds(folder / "claims.json", asked):
-        return experiment.judge(load_results(folder))
     folder.mkdir(parents=True, exist_ok=True)
-    unfinished = folder / "unfinished"
-    if not (resume and _holds(unfinished / "run.json", asked)):
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir()
-        (unfinished / "run.json").write_text(json.dumps(asked))
     (folder / "claims.json").unlink(missing_ok=True)
-    results = experiment.run(scale, seed, Workshop(unfinished, shows_progress))
-    np.savez_compressed(folder / "results.npz", allow_pickle=False, **results)
-    claims = experiment.judge(results)
+    replace_file(folder / "results.npz", numbers)
+    claims = load_experiment(name).judge(load_results(folder))
     document: dict[str, Any] = {
-        **asked,
+        "schema": SCHEMA,
+        "experiment": name,
+        "scale": scale,
+        "seed": seed,
         "preset": None,
         "command": command,
-        "seconds": round(time.perf_counter() - started, 2),
+        "seconds": round(seconds, 2),
         "versions": {
             "python": platform.python_version(),
             **{package: version(package) for package in ("downside", "jax", "numpy", "scipy")},
@@ -172,17 +169,7 @@ def reproduce(
         "claims": [asdict(claim) for claim in claims],
     }
     replace_file(folder / "claims.json", (json.dumps(document, indent=2) + "\n").encode())
-    shutil.rmtree(unfinished)
     return claims
-
-
-def _holds(path: Path, asked: Mapping[str, Any]) -> bool:
-    """Whether a JSON file says that it is of this run."""
-    try:
-        found = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return False
-    return all(found.get(key) == value for key, value in asked.items())
 
 
 def load_results(folder: Path) -> dict[str, np.ndarray]:
@@ -194,3 +181,10 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an npz file, by their names."""
     with np.load(path, allow_pickle=False) as archive:
         return dict(archive)
+
+
+def _npz(arrays: Results) -> bytes:
+    """As a file; equal arrays give equal bytes."""
+    file = io.BytesIO()
+    np.savez_compressed(file, allow_pickle=False, **arrays)
+    return file.getvalue()

@@ -93,7 +93,7 @@ def run(scale: Scale, seed: int, workshop: Workshop) -> Results:
 
         def make() -> Results:
             folder = workshop.bench(title)
-            thetas = train(settings, n_seeds, steps, seed, folder, workshop.shows_progress)
+            thetas = train(settings, n_seeds, steps, seed, folder)
             thetas = thetas.reshape(len(names), -1, *thetas.shape[1:])
             policy = SCALED if isinstance(settings[0], Batches) else AFFINE
             return evaluate(policy, thetas, key, plan.n_episodes)

@@ -122,7 +122,6 @@ def train(
     n_steps: int,
     seed: int,
     folder: Path | None = None,
-    progress_bar: bool = False,
 ) -> np.ndarray:
     """Parameters of the final policies (settings, seeds, P), all learnt as one batch.
 
@@ -130,7 +129,7 @@ def train(
     """
     constraints = [(Constraint(one.signals[1], one.thresholds[0]),) for one in settings]
     agent = Agent(settings, constraints, n_seeds, seed, folder=folder)
-    agent.learn(n_steps, progress_bar=progress_bar)
+    agent.learn(n_steps, progress_bar=False)
     return agent.theta.reshape(len(settings), n_seeds, -1)
 
 

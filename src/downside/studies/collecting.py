@@ -2,14 +2,14 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from downside.store import StoreError
-from downside.studies.folder import read_study, trial_folder
+from downside.studies.folder import is_intact, read_study, trial_folder
 from downside.studies.study import Study, Trial
 
 NUMBERS = [
@@ -45,11 +45,12 @@ def results_of(
 def collect(path: str | Path) -> pl.LazyFrame:
     """All results so far, lazily: a row per learner, claim or value, with the grid's values.
 
-    Columns of the grid that the results have already are called ``grid_...``.
+    Columns of the grid that the results have already are called ``grid_...``. Trials that are
+    damaged are left out.
     """
     study = read_study(path)
-    found = [trial_folder(path, trial) / "results.parquet" for trial in study.trials]
-    present = [file for file in found if (file.parent / "manifest.json").exists()]
+    ended = [t for t in study.trials if is_intact(trial_folder(path, t))]
+    present = [trial_folder(path, trial) / "results.parquet" for trial in ended]
     if not present:
         raise StoreError(f"{path} has no results yet; see: downside study status {path}")
     return pl.scan_parquet(present).join(
@@ -97,6 +98,28 @@ def summarise(path: str | Path) -> pl.DataFrame:
     reach = pl.Series([_reach(n) for n in table["n"].to_list()], dtype=pl.Float64)
     table = table.with_columns(mean_reach=table["spread"] * reach)
     return table.with_columns(risk_reach=table["risk_spread"] * reach).drop("spread", "risk_spread")
+
+
+def in_words(row: Mapping[str, Any]) -> dict[str, str]:
+    """A row of the summary in words: mean and risk with intervals over seeds, and what meets it."""
+    return {
+        "setting": row["setting"],
+        "value": row["name"] or "",
+        "mean": _number(row, "mean"),
+        "risk": _number(row, "risk"),
+        "bound": _number(row, "threshold"),
+        "meet it": "" if row["meet"] is None else f"{row['meet']:.0%}",
+        "multiplier": _number(row, "multiplier"),
+        "n": str(row["n"]),
+        "failures": str(row["failures"] or ""),
+    }
+
+
+def _number(row: Mapping[str, Any], name: str) -> str:
+    if row[name] is None:
+        return ""
+    reach = row.get(f"{name}_reach")
+    return f"{row[name]:.4g}" + (f" ± {reach:.2g}" if reach is not None else "")
 
 
 def _reach(n: int) -> float | None:

@@ -1,7 +1,7 @@
 """Driving a study: its waiting trials on an engine, until all are done or something stops it."""
 
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,13 +47,16 @@ def run_study(
     workers: int | None = None,
     address: str | None = None,
     retry_failed: bool = False,
+    only: Collection[str] | None = None,
+    anew: bool = False,
     watch: Watch = lambda event: None,
 ) -> Drive:
     """Run all trials of a study that are not done; without ``study``, that of the folder.
 
     Whatever stopped an earlier drive, this one goes on: done trials stay as they are, others go on
-    from their checkpoints. Failed ones are left alone unless ``retry_failed``. ``watch`` is told
-    of every event, and of None now and then.
+    from their checkpoints. Failed ones are left alone unless ``retry_failed``. ``only`` are the ids
+    of the trials that are meant, all by default; ``anew``, they begin again from nothing.
+    ``watch`` is told of every event, and of None now and then.
 
     >>> import tempfile
     >>> study = Study({"function": "downside.studies.driving:hypotenuse", "arguments": {"a": 3.0}},
@@ -68,13 +71,14 @@ def run_study(
     if address is not None and engine != "ray":
         raise ValueError(f"address is {address!r}; only the engine 'ray' has one")
     with StudyFolder.open(path, study) as folder:
+        meant = [t for t in folder.study.trials if only is None or t.id in only]
+        if anew:
+            folder.forget(meant)
         before = folder.fates()
         if retry_failed:
-            failed = [t for t in folder.study.trials if before[t.id].state == "failed"]
-            folder.forget_failures(failed)
+            folder.forget_failures([t for t in meant if before[t.id].state == "failed"])
             before = folder.fates()
-        ended = ("done",) if retry_failed else ("done", "failed")
-        waiting = [t for t in folder.study.trials if before[t.id].state not in ended]
+        waiting = [t for t in meant if before[t.id].state not in ("done", "failed")]
         why = _drive(folder, waiting, engine, workers, address, watch) if waiting else ""
         return Drive(folder.path, folder.study, folder.fates(), why)
 

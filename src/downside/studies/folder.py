@@ -15,7 +15,7 @@ from downside.store.plain import differences, encode
 from downside.studies.documents import read_document, write_document
 from downside.studies.study import Study, Trial
 
-_VIEWS = {"results.parquet", "results.csv", "summary.csv"}
+_VIEWS = {"results.parquet", "results.csv", "summary.csv", "report.html"}
 STUDY, MANIFEST = "study.json", "manifest.json"
 State = Literal["waiting", "stopped", "running", "done", "failed", "damaged"]
 
@@ -81,6 +81,13 @@ class StudyFolder:
                     files.remove_tree(folder / MANIFEST)
                 files.sync_folder(folder)
 
+    def forget(self, trials: Sequence[Trial]) -> None:
+        """Let trials begin again from nothing, whatever has become of them."""
+        for trial in trials:
+            folder = trial_folder(self.path, trial)
+            with explaining(f"{folder} could not be cleared"), suppress(FileNotFoundError):
+                files.remove_tree(folder)
+
     def __enter__(self) -> "StudyFolder":
         return self
 
@@ -125,6 +132,11 @@ def read_fate(folder: Path) -> Fate:
         if hashlib.sha256(content).hexdigest() != sha256:
             return Fate("damaged", f"{folder / name} does not have the SHA-256 of its manifest")
     return fate
+
+
+def is_intact(folder: Path) -> bool:
+    """Whether the trial in a folder has ended, and its files are those that it left."""
+    return read_fate(folder).state in ("done", "failed")
 
 
 def write_fate(folder: Path, trial: Trial, fate: Fate, facts: dict[str, Any]) -> None:

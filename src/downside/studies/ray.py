@@ -157,6 +157,7 @@ def _settings(path: Path) -> dict[str, str]:
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # this machine alone: bound to 127.0.0.1
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        "RAY_worker_niceness": "0",  # its own is 15: on a busy machine nearly nothing
     }
 
 

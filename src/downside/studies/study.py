@@ -131,6 +131,8 @@ class Study:
 def kind_of(specification: Mapping[str, Any]) -> str:
     """Which key says what the trial runs."""
     found = [kind for kind in KINDS if kind in specification]
+    if not found:  # a slip in that key?
+        check_names("key", specification, [*KINDS, *{k for kind in KINDS.values() for k in kind}])
     if len(found) != 1:
         raise ValueError(
             f"a specification has one of {', '.join(KINDS)}; this one has "

@@ -51,11 +51,12 @@ def worker_environment(trial: Trial, cache: Path, outside: Mapping[str, str]) ->
     """
     fixed = {
         "JAX_NUM_CPU_DEVICES": str(trial.devices),
-        "JAX_COMPILATION_CACHE_DIR": str(cache),
+        "JAX_COMPILATION_CACHE_DIR": outside.get("JAX_COMPILATION_CACHE_DIR") or str(cache),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES": "none",  # else programs know their cache's name
         "PJRT_NPROC": "1",
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": str(trial.devices),
+        "OPENBLAS_NUM_THREADS": str(trial.devices),
         "POLARS_MAX_THREADS": "1",
         "PYTHONPATH": os.pathsep.join(dict.fromkeys([*filter(None, sys.path), os.getcwd()])),
         "PYTHONUNBUFFERED": "1",

@@ -100,7 +100,10 @@ def _attempt(trial: Trial, folder: Path, attempts: int) -> Fate:
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in outcome.files.items()}
     state = "failed" if outcome.failure else "done"
     end = fate(state, outcome.failure, kept=not outcome.failure, files=sums)
-    return _keep(trial, folder, end, outcome.rows)
+    kept = _keep(trial, folder, end, outcome.rows)
+    if trial.kind == "experiment":
+        files.remove_tree(folder / "run")  # its parts are in the results
+    return kept
 
 
 def _keep(trial: Trial, folder: Path, fate: Fate, rows: list[dict[str, Any]]) -> Fate:
@@ -130,12 +133,10 @@ def _run_training(specification: dict[str, Any], folder: Path) -> Outcome:
 
 
 def _run_experiment(specification: dict[str, Any], folder: Path) -> Outcome:
-    from downside.experiments.base import reproduce
+    from downside.experiments.base import run_experiment
 
     name, scale, seed = (specification[key] for key in ("experiment", "scale", "seed"))
-    command = f"downside reproduce {name} --scale {scale} --seed {seed}"
-    out = folder / "experiment"
-    claims = reproduce(name, out, scale=scale, seed=seed, command=command, resume=True)
+    numbers, claims = run_experiment(name, folder / "run", scale=scale, seed=seed)
     rows = [
         {
             "name": claim.id,
@@ -146,7 +147,7 @@ def _run_experiment(specification: dict[str, Any], folder: Path) -> Outcome:
         }
         for claim in claims
     ]
-    return Outcome(rows)
+    return Outcome(rows, {"results.npz": numbers})
 
 
 def _run_function(specification: dict[str, Any], folder: Path) -> Outcome:
@@ -190,7 +191,9 @@ def _disk_errors() -> Generator[None]:
         yield
     except (OSError, StoreError) as error:
         if _is_behind(error, _REFUSING):
-            raise DiskError(str(error)) from error
+            plain = isinstance(error, OSError)
+            words = f"{error.strerror} ({error.filename or 'in a trial'})" if plain else str(error)
+            raise DiskError(words) from error
         raise
 
 

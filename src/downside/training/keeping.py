@@ -24,8 +24,10 @@ from downside.training.run import Report
 SAVE_SECONDS = 10.0
 """The longest time between two checkpoints, and so what a kill can lose of a long run."""
 
-SAVE_SHARE, LOST_SHARE = 0.05, 0.02
-"""Sooner where little has been computed, as long as saving takes a small share of the time."""
+SAVE_SHARE, MOST_SHARE, LOST_SHARE = 0.05, 0.2, 0.02
+"""Sooner where little has been computed, as long as saving takes a small share of the time.
+
+On a busy disk a save can take ten times as long as the one before; the share is of the quickest."""
 
 
 @record
@@ -51,7 +53,7 @@ class Keeper(AbstractContextManager["Keeper"]):
         self.path, self._identity, self._keep = Path(folder).absolute(), identity, keep
         self._facts: dict[str, Any] = {}
         self._open: RunFolder | None = None
-        self._due = 0.0
+        self._due, self._quickest = 0.0, SAVE_SECONDS
 
     def find(self, learners: Any) -> Saved | None:
         """The newest intact checkpoint, if the folder holds one of this run; learners as given."""
@@ -110,12 +112,20 @@ class Keeper(AbstractContextManager["Keeper"]):
         if saved.reports:
             self._open.write_records(table(records))
         now = time.monotonic()
-        self._due = now + _pause(now - began, saved.seconds)
+        self._quickest = min(self._quickest, now - began)
+        self._due = now + _pause(now - began, self._quickest, saved.seconds)
 
 
-def _pause(cost: float, seconds: float) -> float:
-    """How long to wait with the next checkpoint, when one costs so much after so long a run."""
-    return min(SAVE_SECONDS, max(cost / SAVE_SHARE, LOST_SHARE * seconds))
+def _pause(cost: float, quickest: float, seconds: float) -> float:
+    """How long to wait with the next checkpoint, after so long a run.
+
+    >>> [_pause(cost, quickest, 5.0) for cost, quickest in ((1/64, 1/64), (1/4, 1/64), (1/4, 1/4))]
+    [0.3125, 1.25, 5.0]
+    >>> _pause(1/64, 1/64, seconds=100.0)
+    2.0
+    """
+    saving = max(quickest / SAVE_SHARE, cost / MOST_SHARE)
+    return min(SAVE_SECONDS, max(saving, LOST_SHARE * seconds))
 
 
 def saved_in(found: Checkpoint, learners: Any) -> Saved:

@@ -1,0 +1,165 @@
+"""What is seen while a study runs: one live table, or lines in a log; like ``cli``, it prints."""
+
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from downside.studies.study import Study, Trial
+
+COLOURS = {"done": "green", "failed": "red", "running": "cyan", "damaged": "red"}
+LOG_SECONDS, LOOK_SECONDS = 30.0, 1.0
+
+
+class View:
+    """What is seen while a study runs: one live table, or lines in a log; on standard error."""
+
+    def __init__(self, folder: Path, study: "Study") -> None:
+        self._folder, self._study = folder, study
+        self._console = Console(stderr=True)
+        self._states: dict[str, str] = {}
+        self._live: Live | None = None
+        self._began = self._said = time.monotonic()
+        self._ended, self._looked = 0, 0.0
+
+    @contextmanager
+    def shown(self, *, fresh: bool = False) -> Generator[None]:
+        """Show the table as long as this lasts, if somebody can see it.
+
+        ``fresh``: whatever the folder holds begins again.
+        """
+        from downside.studies.folder import fates
+
+        if (self._folder / "study.json").exists() and not fresh:
+            found = fates(self._folder, self._study)
+            self._states = {name: fate.state for name, fate in found.items()}
+        else:
+            self._states = {trial.id: "waiting" for trial in self._study.trials}
+        if not self._console.is_terminal:
+            yield
+            return
+        with Live(console=self._console, auto_refresh=False, transient=True) as self._live:
+            yield
+
+    def watch(self, event: Any) -> None:
+        """Take note of an event, and show it."""
+        if event is not None:
+            self._note(*event)
+        now = time.monotonic()
+        if self._live is not None:
+            if now > self._looked + LOOK_SECONDS:
+                self._looked = now
+                self._live.update(self._picture(), refresh=True)
+        elif now > self._said + LOG_SECONDS:
+            self._say(self._counts())
+
+    def _note(self, trial: "Trial", what: Any) -> None:
+        if what is None:
+            self._states[trial.id] = "running"
+        elif isinstance(what, Exception):
+            self._states[trial.id] = "stopped"
+        else:
+            self._states[trial.id] = what.state
+            self._ended += 1
+            if self._live is None:
+                words = f"{what.state} {trial.id} ({what.seconds:.1f} s)"
+                reason = f": {what.reason}" if what.reason else ""
+                self._say(f"{words}{reason}  [{self._counts()}]")
+
+    def _say(self, line: str) -> None:
+        self._said = time.monotonic()
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def _counts(self) -> str:
+        states = list(self._states.values())
+        left = sum(state not in ("done", "failed") for state in states)
+        words = counted(states)
+        if self._ended and left:
+            seconds = (time.monotonic() - self._began) / self._ended * left
+            words += f"; about {_span(seconds)} left"
+        return words
+
+    def _picture(self) -> Group:
+        """Running trials first, then failed ones, then as many others as there is room for."""
+        order = ("running", "failed", "damaged", "stopped", "done", "waiting")
+        by_state = sorted(self._study.trials, key=lambda t: order.index(self._states[t.id]))
+        room = max(5, self._console.height - 6)
+        rows = [row_of(self._folder, trial, self._states[trial.id]) for trial in by_state[:room]]
+        hidden = len(by_state) - len(rows)
+        words = self._counts() + (f"; {hidden} not shown" if hidden > 0 else "")
+        return Group(table_of(rows), Text(words))
+
+
+def row_of(folder: Path, trial: "Trial", state: str) -> dict[str, str]:
+    """A line about a trial, with numbers from its newest checkpoint."""
+    from downside.store import newest_facts
+    from downside.studies.folder import trial_folder
+
+    row = {"trial": trial.id, "state": state, "steps/s": "", "mean": "", "risk of bound": ""}
+    row |= {"multiplier": "", "time left": ""}
+    begun = state in ("running", "stopped", "done", "failed") and trial.kind == "env"
+    found = newest_facts(trial_folder(folder, trial) / "run") if begun else None
+    if found is None:
+        return row
+    step, facts = found
+    speed = step / facts["seconds"] if facts.get("seconds") else 0.0
+    row["steps/s"] = f"{speed * facts['learners']:,.0f}" if speed else "starting"
+    if "mean" in facts:
+        row["mean"] = f"{facts['mean']:.4g}"
+    if facts.get("risks") and facts["risks"][0]:
+        bounds, risks, multipliers = facts["thresholds"], facts["risks"], facts["multipliers"]
+        pairs = zip(risks, bounds, strict=True)
+        row["risk of bound"] = ", ".join(f"{risk[0]:.3g} of {bound[0]:g}" for risk, bound in pairs)
+        row["multiplier"] = ", ".join(f"{each[0]:.3g}" for each in multipliers)
+    if state == "running" and speed:
+        row["time left"] = _span((facts["goal"] - step) / speed)
+    return row
+
+
+def table_of(rows: list[dict[str, str]]) -> Table:
+    """Rows as a table, with the columns that say something."""
+    names = ("trial", "state", "steps/s", "mean", "risk of bound", "multiplier", "time left")
+    used = [name for name in names if any(row.get(name) for row in rows)]
+    table = Table(*used, box=None, header_style="bold")
+    table.columns[0].overflow = "fold"  # an id is there to be copied
+    for row in rows:
+        cells = [row.get(name, "") for name in used]
+        colour = COLOURS.get(row["state"])
+        table.add_row(*cells, style=colour)
+    return table
+
+
+def counted(states: list[str]) -> str:
+    """12 of 40 done, 1 failed, 2 running, 25 waiting."""
+    words = [f"{states.count('done')} of {len(states)} done"]
+    others = ("failed", "damaged", "running", "stopped", "waiting")
+    words += [f"{states.count(each)} {each}" for each in others if each in states]
+    return ", ".join(words)
+
+
+def _span(seconds: float) -> str:
+    for unit, size in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(0.0, seconds):.0f} s"
+
+
+@contextmanager
+def plainly() -> Generator[None]:
+    """What is wrong with a folder is bad input: one sentence, exit code 2."""
+    try:
+        yield
+    except RuntimeError as error:
+        from downside.store import StoreError
+        from downside.studies.trial import DiskError
+
+        if isinstance(error, StoreError | DiskError):
+            raise ValueError(str(error)) from error
+        raise
