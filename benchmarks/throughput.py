@@ -22,7 +22,7 @@ C_BUILDS = {"C": "double", "C, fast-math": "double, fast-math"}
 
 def run(quick, peers):
     """Times of every contestant, and ours as multiples of them."""
-    repetitions, seconds = (2, 0.1) if quick else (10, 2.0)
+    repetitions, seconds = (2, 0.1) if quick else (7, 1.0)
     batches = (8,) if quick else (1, 8, 64, 512, 4096)
     problems = ("portfolio", "bandit") if quick else PROBLEMS
     return {
