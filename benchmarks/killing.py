@@ -53,7 +53,8 @@ def kill_and_measure(pid, study):
     """Kill a process of a study; seconds of learning that this loses, and of all else."""
     dead = [p for p in (pid, *children(pid)) if is_worker(p)]
     kill(pid)
-    lost = [_lost(each, study, time.time()) for each in dead]
+    now = time.time()
+    lost = [_lost(each, study, now) for each in dead]
     return sum(learning for learning, _ in lost), sum(starting for _, starting in lost)
 
 
@@ -62,9 +63,9 @@ def _lost(pid, study, now):
 
     Before the first save of its attempt it starts, after the last one it judges its policies.
     """
-    for lock in study.glob("trials/**/lock"):
+    for lock in study.glob("trials/*/*/lock"):
         with suppress(OSError, ValueError):
-            if lock.parent.name == "run" or json.loads(lock.read_text() or "{}").get("pid") != pid:
+            if json.loads(lock.read_text() or "{}").get("pid") != pid:
                 continue
             began = lock.stat().st_mtime
             saves = [

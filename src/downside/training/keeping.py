@@ -4,6 +4,7 @@ A checkpoint holds all learners and the records so far, so that a run that goes 
 with the same bits. The table of records is a view of it, for people.
 """
 
+import importlib
 import os
 import platform
 import time
@@ -53,7 +54,7 @@ class Keeper(AbstractContextManager["Keeper"]):
         self.path, self._identity, self._keep = Path(folder).absolute(), identity, keep
         self._facts: dict[str, Any] = {}
         self._open: RunFolder | None = None
-        self._due, self._quickest = 0.0, SAVE_SECONDS
+        self._due, self._quickest, self._is_warm = 0.0, SAVE_SECONDS, False
 
     def find(self, learners: Any) -> Saved | None:
         """The newest intact checkpoint, if the folder holds one of this run; learners as given."""
@@ -67,6 +68,8 @@ class Keeper(AbstractContextManager["Keeper"]):
         return saved_in(found, learners)
 
     def __enter__(self) -> "Keeper":
+        importlib.import_module("polars")  # now, so that no save waits for it
+
         self._open = RunFolder.open(self.path, self._identity, keep=self._keep)
         self._due = time.monotonic()
         return self
@@ -111,9 +114,11 @@ class Keeper(AbstractContextManager["Keeper"]):
         self._open.save(steps, arrays, facts)
         if saved.reports:
             self._open.write_records(table(records))
-        now = time.monotonic()
-        self._quickest = min(self._quickest, now - began)
-        self._due = now + _pause(now - began, self._quickest, saved.seconds)
+        self._due = now = time.monotonic()
+        if self._is_warm:  # what the first one takes says nothing about the next
+            self._quickest = min(self._quickest, now - began)
+            self._due += _pause(now - began, self._quickest, saved.seconds)
+        self._is_warm = True
 
 
 def _pause(cost: float, quickest: float, seconds: float) -> float:
