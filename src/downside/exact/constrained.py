@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, sparse
+from scipy.sparse import linalg
 
 from downside.environments.tabular import Tabular
 from downside.exact.tabular import risk_cumulants, start_value
@@ -114,15 +115,27 @@ def _flow(mdp: Tabular) -> tuple[Any, Table]:
 def _polish(x: Table, flow: Any, start: Table, costs: Table, thresholds: Table) -> Table:
     """Solve the equations of the vertex again, on its support, with the bounds that bind."""
     support = x > 1e-9
-    equations = sparse.vstack([flow[:, support], sparse.csr_array(costs[:, support])])
+    equations = sparse.vstack([flow[:, support], sparse.csr_array(costs[:, support])], "csr")
     right = np.concatenate([start, thresholds])
-    exact, *_ = np.linalg.lstsq(equations.toarray(), right)
+    exact = _solve(equations, right)
     residual = np.max(np.abs(equations @ exact - right), initial=0.0)
-    if residual > 1e-9 or np.any(exact < 0):
+    if not residual <= 1e-9 or np.any(exact < 0):
         return np.maximum(x, 0.0)
     visits = np.zeros_like(x)
     visits[support] = exact
     return visits
+
+
+def _solve(equations: Any, right: Table) -> Table:
+    """The solution of sparse equations: exactly where a vertex makes them square, as it should."""
+    met = np.diff(equations.indptr) > 0  # states that are never reached say nothing
+    rows, n_columns = np.count_nonzero(met), equations.shape[1]
+    if rows == n_columns:
+        try:
+            return linalg.splu(sparse.csc_array(equations[met])).solve(right[met])
+        except RuntimeError:  # singular
+            pass
+    return linalg.lsmr(equations, right, atol=1e-15, btol=1e-15, maxiter=20 * n_columns)[0]
 
 
 def _policy_of(visits: Table) -> Table:
