@@ -25,7 +25,7 @@ from downside.training.run import Report
 SAVE_SECONDS = 10.0
 """The longest time between two checkpoints, and so what a kill can lose of a long run."""
 
-SAVE_SHARE, MOST_SHARE, LOST_SHARE = 0.05, 0.2, 0.02
+SAVE_SHARE, MOST_SHARE, LOST_SHARE = 0.1, 0.2, 0.02
 """Sooner where little has been computed, as long as saving takes a small share of the time.
 
 On a busy disk a save can take ten times as long as the one before; the share is of the quickest."""
@@ -125,7 +125,7 @@ def _pause(cost: float, quickest: float, seconds: float) -> float:
     """How long to wait with the next checkpoint, after so long a run.
 
     >>> [_pause(cost, quickest, 5.0) for cost, quickest in ((1/64, 1/64), (1/4, 1/64), (1/4, 1/4))]
-    [0.3125, 1.25, 5.0]
+    [0.15625, 1.25, 2.5]
     >>> _pause(1/64, 1/64, seconds=100.0)
     2.0
     """
