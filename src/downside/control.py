@@ -14,6 +14,7 @@ from gymnasium import spaces
 
 from downside.agent import Agent, Precision
 from downside.agents.actor_critic import ActorCritic
+from downside.agents.multiplier import PID
 from downside.bases import Basis
 from downside.bases.spaces import basis_for
 from downside.checks import check_choice, check_count, check_names
@@ -37,8 +38,18 @@ from downside.training.hosting import Hosting
 
 Way = Literal["batches", "online"]
 
-HOST: dict[str, Any] = {"period": 2000, "trace_decay": 0.95, "damping": 0.5}
-"""Default settings on Python environments, beside those of `Batches`."""
+HOST: dict[str, Any] = {
+    "period": 2000,
+    "trace_decay": 0.95,
+    "damping": 0.5,
+    "risk_unit": "spread",
+    "multiplier": PID(rate=0.2, gain=4.0, weight=0.5, growing=True),
+}
+"""Default settings on Python environments, beside those of `Batches`.
+
+Risks are measured in their spread: where all policies have much risk in common, little of a
+difference would be left in units of its size, and the multiplier would come too late.
+"""
 
 TABULAR = {"trace_decay": 0.9, "kl": 0.02, "damping": 0.1}
 """Where states are numbered, values are exact and traces may be short: less noise, finer steps."""

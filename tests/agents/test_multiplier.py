@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 from downside.agents import PID, Ascent, FixedMultiplier
+from downside.agents.multiplier import relative_excess
 
 RULES = {
     "ascent": Ascent(rate=0.1),
@@ -75,3 +76,20 @@ def test_the_integral_does_not_wind_up_below_zero():
 def test_bad_rules_are_refused(make, advice):
     with pytest.raises(ValueError, match=advice):
         make()
+
+
+@pytest.mark.parametrize(
+    ("spread", "expected"),
+    [
+        (None, 2.0 / 18.0),
+        (4.0, 2.0 / 4.0),  # smaller than 10 + 8
+        (40.0, 2.0 / 18.0),
+        (0.5, 1.0),  # at most
+        (0.0, 2.0 / 18.0),  # unknown
+    ],
+)
+def test_an_excess_counts_in_its_size_or_its_spread(spread, expected):
+    spread = None if spread is None else jnp.asarray(spread)
+    found = relative_excess(jnp.asarray(10.0), jnp.asarray(8.0), spread)
+    assert float(found) == pytest.approx(expected)
+    assert float(relative_excess(jnp.asarray(10.0), jnp.asarray(np.inf), spread)) == -1.0

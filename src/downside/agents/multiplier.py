@@ -176,13 +176,22 @@ def excess_over(sampled: Any, threshold: Any) -> Number:
     return jnp.where(unbounded, -1.0, sampled - jnp.where(unbounded, 0.0, threshold))
 
 
-def relative_excess(sampled: Any, threshold: Any) -> Float[Array, ""]:
+def relative_excess(sampled: Any, threshold: Any, spread: Any = None) -> Float[Array, ""]:
     """(C - nu) / (|C| + |nu|): from -1 to 1 in any units; -1 where there is no bound.
+
+    With a ``spread`` of C among paths that is smaller than |C| + |nu|, in units of that one, at
+    most 1: where every policy has most of the risk in common, a small difference says much.
 
     >>> float(relative_excess(jnp.asarray(3.0), jnp.asarray(1.0)))
     0.5
+    >>> float(relative_excess(jnp.asarray(100.5), jnp.asarray(100.0), spread=jnp.asarray(2.0)))
+    0.25
     """
     size = jnp.abs(sampled) + jnp.abs(threshold)
+    if spread is not None:
+        size = jnp.where(spread > 0, jnp.minimum(size, spread), size)
     safe = jnp.where((size > 0) & jnp.isfinite(size), size, 1.0)
     excess = jnp.where(size > 0, (sampled - threshold) / safe, 0.0)
+    if spread is not None:
+        excess = jnp.clip(excess, -1.0, 1.0)
     return jnp.where(jnp.isinf(threshold), -1.0, excess)

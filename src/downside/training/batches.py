@@ -37,6 +37,7 @@ from downside.training.learner import (
     measured,
     where,
 )
+from downside.training.units import RiskUnit, positive, units_after, units_before
 
 BatchMeasure = Literal["sampled", "lpm"]
 
@@ -54,7 +55,9 @@ class Batches:
     the gradient vanishes, and the steps with it. ``damping`` is added to the Fisher matrix, in
     units of its mean diagonal in the first batch. ``temperature`` rewards entropy, in units of the
     return's spread in the first batch. The last three keep a policy from becoming deterministic
-    before the multiplier has found its value, from where no sample would bring it back. ``tile``
+    before the multiplier has found its value, from where no sample would bring it back.
+    ``risk_unit`` is what a multiplier of 1 weighs against the spread of the return: the first
+    batch's "size" of what is bounded, or its "spread", in which excesses then count too. ``tile``
     learners are stepped together: few, so that their batches stay in the cache.
     """
 
@@ -79,6 +82,7 @@ class Batches:
     average_weight: Any = 3e-3
     period: int = static(default=2000)
     direction: Direction = static(default="natural")
+    risk_unit: RiskUnit = static(default="size", later=True)
     measure: BatchMeasure = static(default="sampled")
     tile: int = static(default=8, later=True)
 
@@ -88,6 +92,7 @@ class Batches:
         check_count("tile", self.tile, least=1)
         check_choice("direction", self.direction, get_args(Direction))
         check_choice("measure", self.measure, get_args(BatchMeasure))
+        check_choice("risk_unit", self.risk_unit, get_args(RiskUnit))
         for name in ("kl", "kl_steps", "ridge", "step_limit"):
             check_positive(name, getattr(self, name))
         for name in ("damping", "pretraining", "temperature"):
@@ -163,7 +168,7 @@ def start(agent: Batches, key: Array) -> BatchLearner:
         moment=jnp.zeros((k, n)),
         weights=jnp.zeros((k, n)),
         scale=jnp.ones(n),
-        units=jnp.ones(k),
+        units=units_before(agent, k),
         spread=zero,
         reach=zero,
         multipliers=tuple(agent.multiplier.init() for _ in agent.thresholds),
@@ -308,8 +313,8 @@ def fit_values(
     """
     first = learner.steps == agent.period
     squares = products(x, x)
-    scale = jnp.where(first, _positive(jnp.sqrt(jnp.diag(squares) / len(x))), learner.scale)
-    units = jnp.where(first, _units(returns), learner.units)
+    scale = jnp.where(first, positive(jnp.sqrt(jnp.diag(squares) / len(x))), learner.scale)
+    units = units_after(agent, learner, returns)
     to_unit = 1.0 / scale  # multiplied, since compilers differ in how they divide by a row
     gram = agent.memory * learner.gram + squares * to_unit[:, None] * to_unit
     moment = agent.memory * learner.moment + products(returns, x) * to_unit
@@ -327,8 +332,9 @@ def advantages(agent: Batches, learner: BatchLearner, steps: Steps) -> Float[Arr
         cumulant, discount, over, value, next_value = row
         error = cumulant + discount * next_value - value
         gain = error + agent.trace_decay * discount * jnp.where(over, 0.0, following)
-        return gain, gain / learner.units
+        return gain, gain / units
 
+    units = positive(learner.units) if agent.risk_unit == "spread" else learner.units
     values, next_values = steps.x @ learner.weights.T, steps.next_x @ learner.weights.T
     rows = steps.cumulants, steps.discounts, steps.over, values, next_values
     return jax.lax.scan(back, jnp.zeros_like(learner.units), rows, reverse=True)[1]
@@ -339,10 +345,9 @@ def move_multipliers(agent: Batches, learner: BatchLearner, found: Found) -> Bat
     if not agent.thresholds:
         return learner
     means = found.measured / jnp.maximum(found.episodes, 1.0)
-    moved = tuple(
-        agent.multiplier.update(state, relative_excess(mean, threshold), 0.0)
-        for state, mean, threshold in zip(learner.multipliers, means, agent.thresholds, strict=True)
-    )
+    spreads = learner.units[1:] if agent.risk_unit == "spread" else [None] * agent.n_constraints
+    rows = zip(learner.multipliers, means, agent.thresholds, spreads, strict=True)
+    moved = tuple(agent.multiplier.update(row[0], relative_excess(*row[1:]), 0.0) for row in rows)
     kept = where(found.episodes > 0, moved, learner.multipliers)
     return replace(learner, multipliers=kept)
 
@@ -380,15 +385,3 @@ def improve(
         reach=reach,
         progress=replace(learner.progress, norm=jnp.sum(direction**2)),
     )
-
-
-def _positive(sizes: Array) -> Array:
-    """1 where a size is 0."""
-    return jnp.where(sizes > 0, sizes, 1.0)
-
-
-def _units(returns: Float[Array, "t k"]) -> Float[Array, " k"]:
-    """The spread of the returns to go for the reward, their size for what is bounded."""
-    spread = jnp.std(returns[:, :1], axis=0)
-    size = jnp.sqrt(jnp.mean(returns[:, 1:] ** 2, axis=0))
-    return _positive(jnp.concatenate([spread, size]))

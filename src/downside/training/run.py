@@ -187,7 +187,8 @@ def report_of(agent: Settings, state: Any) -> Report:
 def _in_users_units(agent: Settings, state: Any) -> Array:
     multipliers = current_multipliers(agent, state)
     if isinstance(agent, batches.Batches):
-        return multipliers * state.units[0] / state.units[1:]
+        units = batches.positive(state.units)
+        return multipliers * units[0] / units[1:]
     return multipliers
 
 
