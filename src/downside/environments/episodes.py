@@ -53,12 +53,13 @@ def rollout(
     measure: Measure = reward_of,
     max_steps: int | None = None,
     tile: int = 2048,
+    first: int = 0,
 ) -> EpisodeSums:
     """Run ``n_episodes`` episodes in one compiled call and sum ``measure`` over each.
 
-    Episode i depends on the key and i alone, so that two policies meet the same noise. A policy or
-    a measure with parameters is best given as ``jax.tree_util.Partial(function, parameters)``: it
-    is then compiled once for all parameters.
+    They are numbered from ``first`` on. Episode i depends on the key and i alone, so that two
+    policies meet the same noise. A policy or a measure with parameters is best given as
+    ``jax.tree_util.Partial(function, parameters)``: it is then compiled once for all parameters.
 
     >>> from downside.environments.portfolio import Portfolio
     >>> never_buy = lambda obs, key: jnp.asarray(0)
@@ -68,7 +69,7 @@ def rollout(
     """
     inner = measure if isinstance(measure, Partial) else Partial(measure)
     each_step = Partial(_of_transition, inner)
-    return rollout_steps(env, act, key, n_episodes, each_step, max_steps, tile)
+    return rollout_steps(env, act, key, n_episodes, each_step, max_steps, tile, first)
 
 
 def rollout_steps(
@@ -79,11 +80,12 @@ def rollout_steps(
     measure: StepMeasure,
     max_steps: int | None = None,
     tile: int = 2048,
+    first: int = 0,
 ) -> EpisodeSums:
     """`rollout` of a measure that also sees the action which follows the transition."""
     n_steps = _length(env, max_steps)
     actor, measuring = (f if isinstance(f, Partial) else Partial(f) for f in (act, measure))
-    return _rollout(env, actor, measuring, key, n_episodes, n_steps, tile)
+    return _rollout(env, actor, measuring, key, first, n_episodes, n_steps, tile)
 
 
 @partial(jax.jit, static_argnames=("n_episodes", "n_steps", "tile"))
@@ -92,11 +94,12 @@ def _rollout(
     act: Partial,
     measure: Partial,
     key: Array,
+    first: Any,
     n_episodes: int,
     n_steps: int,
     tile: int,
 ) -> EpisodeSums:
-    keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(n_episodes))
+    keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(first + jnp.arange(n_episodes))
     return map_batch(lambda k: run_episode(env, act, k, measure, n_steps), keys, tile=tile)
 
 

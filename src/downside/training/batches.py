@@ -8,6 +8,7 @@ the same whatever the units of the reward.
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, final, get_args
 
 import jax
@@ -188,11 +189,12 @@ def start(agent: Batches, key: Array) -> BatchLearner:
 def run_period(agent: Batches, learner: BatchLearner, noise: Any) -> BatchLearner:
     """One batch and one policy step; a learner that went wrong stays as it was before."""
 
-    def one(carry: Any, noise: Any) -> tuple[Any, Steps]:
+    def one(carry: Any, noise: Any) -> tuple[Any, Any]:
         learner, found = carry
         return step(agent, learner, found, noise)
 
-    (after, found), steps = jax.lax.scan(one, (learner, nothing_found(agent)), noise)
+    (after, found), seen = jax.lax.scan(one, (learner, nothing_found(agent)), noise)
+    steps = jax.vmap(partial(remember, agent, learner.theta))(*seen)
     return learn_batch(agent, learner, after, found, steps)
 
 
@@ -225,19 +227,23 @@ def nothing_found(agent: Batches) -> Found:
 
 def step(
     agent: Batches, learner: BatchLearner, found: Found, noise: Any
-) -> tuple[tuple[BatchLearner, Found], Steps]:
-    """Act, observe, remember, and begin anew where the episode is over."""
+) -> tuple[tuple[BatchLearner, Found], tuple[Any, Any, Array]]:
+    """Act, observe, count, and begin anew where the episode is over.
+
+    Gives what `remember` is told: only then, when all steps are made, are their features and scores
+    computed, all at once.
+    """
     env_noise, action_noise = noise
     action = agent.policy.sample(learner.theta, learner.obs, action_noise)
     transition = agent.env.transition(learner.env_state, action, env_noise)
     mean_weights, transition = expect(agent, learner.mean_reward, transition)
-    remembered = remember(agent, learner, action, transition)
+    cumulants = cumulants_of(agent, learner.weights, transition)
     over = transition.terminated | transition.truncated
     onward = transition.next_state, transition.next_obs
     env_state, obs = where(over, agent.env.reset(env_noise), onward)
-    learner, found = count(agent, learner, found, transition, remembered.cumulants)
+    learner, found = count(agent, learner, found, transition, cumulants)
     learner = replace(learner, env_state=env_state, obs=obs, mean_reward=mean_weights)
-    return (learner, found), remembered
+    return (learner, found), (action, replace(transition, next_state=None), cumulants)
 
 
 def expect(agent: Batches, mean_weights: Any, transition: Any) -> tuple[Any, Any]:
@@ -251,20 +257,32 @@ def expect(agent: Batches, mean_weights: Any, transition: Any) -> tuple[Any, Any
     return learnt, replace(transition, mean_reward=predicted)
 
 
-def remember(agent: Batches, learner: BatchLearner, action: Any, transition: Any) -> Steps:
+def cumulants_of(agent: Batches, weights: Float[Array, "k n"], transition: Any) -> Array:
+    """What each signal says of a step, before its values were learnt from it."""
+    x, next_x = _features_of(agent, transition)
+    before = Predictions(value=weights[0] @ x, next_value=weights[0] @ next_x)
+    return jnp.stack([signal.cumulant(transition, before) for signal in agent.signals])
+
+
+def remember(agent: Batches, theta: Array, action: Any, transition: Any, cumulants: Any) -> Steps:
     """What a batch needs of one step; ``action`` is what the policy said."""
-    x = agent.features(transition.obs, transition.time)
-    next_x = agent.features(transition.next_obs, transition.time + 1)
-    value, next_value = (learner.weights[0] @ f for f in (x, next_x))
-    before = Predictions(value=value, next_value=next_value)
+    x, next_x = _features_of(agent, transition)
     return Steps(
         x=x,
         next_x=next_x,
-        score=agent.policy.score(learner.theta, transition.obs, action),
-        log_prob=agent.policy.log_prob(learner.theta, transition.obs, action),
-        cumulants=jnp.stack([signal.cumulant(transition, before) for signal in agent.signals]),
+        score=agent.policy.score(theta, transition.obs, action),
+        log_prob=agent.policy.log_prob(theta, transition.obs, action),
+        cumulants=cumulants,
         discounts=jnp.where(transition.terminated, 0.0, discounts_of(agent)),
         over=transition.terminated | transition.truncated,
+    )
+
+
+def _features_of(agent: Batches, transition: Any) -> tuple[Array, Array]:
+    """Before and after a step."""
+    return (
+        agent.features(transition.obs, transition.time),
+        agent.features(transition.next_obs, transition.time + 1),
     )
 
 

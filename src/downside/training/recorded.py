@@ -94,9 +94,10 @@ def learn_batches(agent: Batches, before: Any, recorded: Recorded) -> Any:
     flat, mean_weights = _flat(transitions), before.mean_reward
     if agent.mean_reward is not None:
         mean_weights, flat = jax.lax.scan(expect, mean_weights, flat)
-    steps = jax.vmap(partial(batches.remember, agent, before))(_flat(recorded.action), flat)
-    transitions = _like(transitions, flat)
-    cumulants = steps.cumulants.reshape(*recorded.reward.shape, -1)
+    cumulants = jax.vmap(partial(batches.cumulants_of, agent, before.weights))(flat)
+    remember = partial(batches.remember, agent, before.theta)
+    steps = jax.vmap(remember)(_flat(recorded.action), flat, cumulants)
+    transitions, cumulants = _like(transitions, flat), _like(transitions, cumulants)
 
     def count(carry: Any, row: Any) -> tuple[Any, None]:
         state, found = carry
