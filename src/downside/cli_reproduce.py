@@ -5,8 +5,8 @@ OUT/
   EXPERIMENT/         what came out last: results.npz, claims.json, figures
   report.html         all of it on one page
 
-An experiment uses all cores, so that they run one after the other. Nothing heavy is imported before
-it is needed.
+Several experiments run side by side, each on its share of the cores. Nothing heavy is imported
+before it is needed.
 """
 
 import os
@@ -117,11 +117,12 @@ class Publisher:
 
 
 def _study(names: list[str], scale: Scale, seed: int) -> "Study":
-    """A trial for each experiment, on all cores."""
+    """A trial for each experiment, on its share of the cores."""
     from downside.studies.study import Study
 
     grid = {"experiment": names, "scale": [scale], "seed": [seed]}
-    return Study({"devices": os.cpu_count() or 1}, grid, name="reproduce")
+    devices = max(1, (os.cpu_count() or 1) // len(names))
+    return Study({"devices": devices}, grid, name="reproduce")
 
 
 def _grown(path: Path, asked: "Study") -> "Study":

@@ -5,7 +5,7 @@ import io
 import json
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -72,6 +72,12 @@ def reached(value: float) -> float | None:
     (300.0, None)
     """
     return value if np.isfinite(value) else None
+
+
+def too_early(claim: Claim, preset: str, steps: int, enough: int) -> Claim:
+    """A claim that is not judged, since a preset was trained for too few steps."""
+    why = f"Preset {preset} was trained for {steps:,} steps here; we judge from {enough:,} on. "
+    return replace(claim, verdict="not reached at this scale", note=why + claim.note)
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ SCOPES: dict[Scale, Scope] = {
             "figure": Plan(5, 340_000, 10),
             "recommended": Plan(5, 3_200_000, 40),
         },
-        n_episodes=10_000,
+        n_episodes=2_000,
     ),
     "full": Scope(
         {

@@ -1,11 +1,9 @@
 """What the consumption problem's results say about claim 11."""
 
-from dataclasses import replace
-
 import numpy as np
 from scipy import stats
 
-from downside.experiments.base import Claim, Results, Verdict
+from downside.experiments.base import Claim, Results, Verdict, too_early
 
 WINDOW = 100  # evaluations in a moving average, as in the paper
 LONG = {"figure": 8_000_000, "recommended": 3_000_000}  # steps from where on we judge
@@ -38,8 +36,10 @@ def judge(results: Results) -> list[Claim]:
         of_ours.append(_capital(results))
     claims: list[Claim] = []
     for name, judged in (("figure", of_figure), ("recommended", of_ours)):
-        short = int(results[f"steps: {name}"][-1]) < LONG[name]
-        claims += [replace(c, verdict="not reached at this scale") if short else c for c in judged]
+        steps = int(results[f"steps: {name}"][-1])
+        claims += [
+            too_early(c, name, steps, LONG[name]) if steps < LONG[name] else c for c in judged
+        ]
     return claims
 
 

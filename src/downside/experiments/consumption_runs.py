@@ -28,6 +28,7 @@ from downside.signals import Constraint, Reward, shortfall
 from downside.training.batches import Batches
 
 HORIZON = Consumption().horizon
+BLOCK = 100  # episodes of one call, while learning and in the end: one program for both
 _UNIT_FOURIER = Fourier([0.0, 0.0], [1.0, 1.0], order=3)
 
 
@@ -150,7 +151,7 @@ class Plan:
     n_seeds: int
     n_steps: int
     n_evaluations: int
-    n_episodes: int = 100
+    n_episodes: int = BLOCK
 
 
 def train(
@@ -217,11 +218,15 @@ def evaluate(
 def _numbers(
     policy: Product, env: Consumption, theta: np.ndarray, key: Array, n_episodes: int
 ) -> dict[str, float]:
-    act = Partial(_act, policy, jnp.asarray(theta))
-    tile = min(2048, -(-n_episodes // 2))  # a few episodes fill two devices
-    sums = rollout(env, act, key, n_episodes, measure=Partial(_measure, env), tile=tile)
-    returns, risks, shares = (np.asarray(x, float) for x in sums.total)
-    lengths = np.asarray(sums.length, float)
+    act, measure = Partial(_act, policy, jnp.asarray(theta)), Partial(_measure, env)
+    tile = -(-BLOCK // jax.device_count())
+    blocks = [
+        rollout(env, act, key, BLOCK, measure=measure, tile=tile, first=first)
+        for first in range(0, n_episodes, BLOCK)
+    ]
+    sums = jax.tree.map(lambda *parts: np.concatenate(parts)[:n_episodes].astype(float), *blocks)
+    returns, risks, shares = sums.total
+    lengths = sums.length
     return {
         "mean": float(returns.mean()),
         "risk": float(risks.mean()),

@@ -58,7 +58,11 @@ PLANS: dict[Scale, Plan] = {
     ),
     "default": Plan(
         _TENTHS,
-        (Run(("printed", "figure"), 5, 2_500_000), Run(("recommended",), 5, 250_000)),
+        (
+            Run(("printed",), 5, 500_000),
+            Run(("figure",), 5, 2_000_000),
+            Run(("recommended",), 5, 250_000),
+        ),
         10_000,
     ),
     "full": Plan(

@@ -1,11 +1,9 @@
 """What the portfolio's results say about claims 10 and 12."""
 
-from dataclasses import replace
-
 import numpy as np
 from scipy import stats
 
-from downside.experiments.base import Claim, Results, Verdict
+from downside.experiments.base import Claim, Results, Verdict, too_early
 from downside.experiments.portfolio_comparisons import (
     Statistic,
     binding,
@@ -86,9 +84,8 @@ def judge(results: Results) -> list[Claim]:
     claims = [_frontier(evidence), _lower_proxy(results), _no_calibration(evidence)]
     if "variants" in results:
         claims += judge_variants(results)
-    if int(results["steps: figure"]) >= LONG:
-        return claims
-    return [replace(claim, verdict="not reached at this scale") for claim in claims]
+    steps = int(results["steps: figure"])
+    return [too_early(c, "figure", steps, LONG) if steps < LONG else c for c in claims]
 
 
 def _frontier(evidence: dict[str, float]) -> Claim:
