@@ -263,6 +263,24 @@ def test_a_phone_shows_the_page_without_scrolling_sideways(opened, report, dark)
 
 
 @needs_browser
+@pytest.mark.parametrize("width", [390, 768, 1000, 1200, 1600])
+def test_no_words_of_a_chart_are_cut_off(opened, report, width):
+    opened.look(width=width, height=844)
+    opened.open(report)
+    opened.wait("document.querySelectorAll('.chart svg.marks').length === 6")
+    cut = opened.run(
+        "[...document.querySelectorAll('.chart svg.marks')].flatMap(svg => {"
+        "const all = svg.getBoundingClientRect();"
+        "return [...svg.querySelectorAll('text')].filter(text => {"
+        "const b = text.getBoundingClientRect();"
+        "return b.width > 0 && (b.top < all.top - 1 || b.bottom > all.bottom + 1"
+        " || b.left < all.left - 1 || b.right > all.right + 1)"
+        "}).map(text => text.textContent) })"
+    )
+    assert cut == []
+
+
+@needs_browser
 def test_text_is_light_in_the_dark_and_dark_in_the_light(opened, report):
     def brightness(selector, what):
         colour = opened.run(f"getComputedStyle(document.querySelector('{selector}')).{what}")

@@ -31,6 +31,7 @@ _TEXT = {"labelColor": "currentColor", "titleColor": "currentColor"}
 CONFIG: Json = {
     "background": None,
     "font": _FONT,
+    "padding": {"left": 5, "top": 5, "right": 12, "bottom": 5},  # half of the last label
     "view": {"stroke": None},
     "axis": {
         **_TEXT,
@@ -325,8 +326,13 @@ def frontier(
 
 
 def _columns(names: Sequence[str]) -> Any:
-    """As many columns of the legend as fit beside each other."""
-    return alt.expr(f"max(1, floor(width / {7 * max(map(len, names)) + 40}))")
+    """As many columns of the legend as fit beside each other.
+
+    By the size of the place, since ``width`` is that of the axes, which changes with the legend;
+    it is named to be told when the window changes.
+    """
+    each = 7 * max(map(len, names)) + 40
+    return alt.expr(f"max(1, floor((0 * width + containerSize()[0] - 60) / {each}))")
 
 
 def _choice(words: Mapping[str, str]) -> str:

@@ -234,7 +234,7 @@ def _extent(runs: Sequence[Run]) -> str:
         by_scale.setdefault(run.document["scale"], []).append(run.experiment)
     parts = [f"{', '.join(names)} at scale {scale}" for scale, names in by_scale.items()]
     seconds = sum(run.document["seconds"] for run in runs)
-    return f"Run: {'; '.join(parts)}; {seconds / 60:,.0f} minutes in all."
+    return f"Run: {'; '.join(parts)}; {seconds / 60:,.0f} minutes of work."
 
 
 def _section(run: Run) -> str:
