@@ -217,6 +217,18 @@ def test_sarsa_is_a_plain_loop_step_by_step():
             assert np.allclose(state.weights, weights, atol=1e-12)
 
 
+def test_one_trace_serves_all_signals_of_one_discount():
+    rng = np.random.default_rng(8)
+    rows = [Sarsa(0.8), Sarsa(0.8, one_discount=True)]
+    states = [critic.init(3, 2) for critic in rows]
+    for discount in (0.9, 0.6, 0.0, 0.9, 0.7):
+        x, next_x, cumulants = (jnp.asarray(rng.normal(size=n)) for n in (3, 3, 2))
+        step = (x, cumulants, jnp.full(2, discount), next_x, 0.05)
+        states = [critic.update(s, *step)[0] for critic, s in zip(rows, states, strict=True)]
+    assert states[1].trace.shape == (1, 3)
+    assert states[0].weights.tolist() == states[1].weights.tolist()
+
+
 def test_replacing_traces_do_not_grow():
     critic = Sarsa(trace_decay=1.0, trace="replacing")
     state = critic.init(2, 1)

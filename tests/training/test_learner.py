@@ -108,3 +108,10 @@ def test_a_schedule_of_steps_is_followed():
         lengths.append(float(np.linalg.norm(after - before)))
         before = after
     np.testing.assert_allclose(lengths, [0.05, 0.0375, 0.025, 0.0125, 0.0, 0.0], atol=1e-6)
+
+
+@pytest.mark.parametrize(("discount", "n_traces"), [(0.9, 1), (0.8, 2)])
+def test_signals_share_a_trace_only_where_they_share_the_discount(discount, n_traces):
+    policy = Gibbs(OneHot(3), 2)
+    agent = ActorCritic(Bandit(), policy, (Reward(0.9), Penalty(cost, discount)), (0.4,))
+    assert agent.critic.init(5, 2).trace.shape == (n_traces, 5)

@@ -5,12 +5,15 @@ or the plain gradient, with a fixed, normalised or KL-sized step.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal, final, get_args
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from downside.agents.multiplier import Ascent, MultiplierRule
+from downside.arrays import is_traced
 from downside.checks import check_choice, check_count, check_not_negative
 from downside.critics import Critic, Sarsa
 from downside.policies.base import Policy
@@ -70,6 +73,7 @@ class ActorCritic:
         if not callable(self.step_size):
             check_not_negative("step_size", self.step_size)
         check_not_negative("pretraining", self.pretraining)
+        object.__setattr__(self, "critic", _lean(self.critic, self.signals))
         if len(self.thresholds) != len(self.signals) - 1:
             raise ValueError(
                 f"there are {len(self.thresholds)} thresholds for {len(self.signals) - 1} "
@@ -87,6 +91,15 @@ class ActorCritic:
         if self.value_features is None:
             return x
         return jnp.concatenate([x, jnp.asarray(self.value_features(obs, time), x.dtype)])
+
+
+def _lean(critic: Critic[Any], signals: tuple[Signal, ...]) -> Critic[Any]:
+    """With one trace for all signals, where it is known that they have the same discount."""
+    discounts = [signal.discount for signal in signals]
+    if not isinstance(critic, Sarsa) or any(is_traced(discount) for discount in discounts):
+        return critic
+    same = all(np.array_equal(discount, discounts[0]) for discount in discounts)
+    return replace(critic, one_discount=same)
 
 
 def lagrangian(weights: Float[Array, "k n"], multipliers: Float[Array, " c"]) -> Float[Array, " n"]:

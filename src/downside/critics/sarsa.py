@@ -28,7 +28,7 @@ class TraceState:
     """Weights, and the trace that is carried to the next step (already decayed)."""
 
     weights: Float[Array, "k n"]
-    trace: Float[Array, "k n"]
+    trace: Float[Array, "traces n"]
 
 
 @final
@@ -41,6 +41,8 @@ class Sarsa(Critic[TraceState]):
         trace_k <- discount_k trace_decay trace_k          (0 at an end: the next starts clean)
 
     A replacing trace is set to 1 where x is 1 instead of growing; it needs features of 0 and 1.
+    With ``one_discount`` the signals all have the same discount, and one trace serves them all:
+    the same numbers, and less to carry.
     With ``next_x`` averaged over the next action it is expected SARSA (`expected_features`).
 
     >>> critic = Sarsa(trace_decay=0.5)
@@ -53,6 +55,7 @@ class Sarsa(Critic[TraceState]):
 
     trace_decay: float | Array = 0.0
     trace: Trace = static(default="accumulating")
+    one_discount: bool = static(default=False, later=True)
 
     def __post_init__(self) -> None:
         check_probability("trace_decay", self.trace_decay)
@@ -60,8 +63,8 @@ class Sarsa(Critic[TraceState]):
 
     def init(self, n_features: int, n_signals: int) -> TraceState:
         """Weights and traces of 0."""
-        zeros = jnp.zeros((n_signals, n_features))
-        return TraceState(zeros, zeros)
+        n_traces = 1 if self.one_discount else n_signals
+        return TraceState(jnp.zeros((n_signals, n_features)), jnp.zeros((n_traces, n_features)))
 
     def update(
         self,
@@ -79,7 +82,8 @@ class Sarsa(Critic[TraceState]):
         errors = td_errors(state.weights, x, cumulants, discounts, next_x)
         trace = state.trace + x if self.trace == "accumulating" else jnp.maximum(state.trace, x)
         weights = state.weights + step_size * errors[:, None] * trace
-        return TraceState(weights, (self.trace_decay * discounts)[:, None] * trace), errors
+        decay = self.trace_decay * (discounts[:1] if self.one_discount else discounts)
+        return TraceState(weights, decay[:, None] * trace), errors
 
     def cut(self, state: TraceState, next_x: Features, step_size: Any) -> TraceState:
         """Forget the trace."""

@@ -34,7 +34,8 @@ def explain(agent: Any, learner: Any, key: Array) -> str:
 def _replay(agent: ActorCritic, learner: Learner, key: Array) -> tuple[int, int]:
     """The step at which something first went wrong, and what, by repeating the period."""
     n_periods = block_periods(agent.period)
-    block, place = divmod(int(learner.steps), n_periods * agent.period)
+    begun = int(learner.steps)
+    block, place = divmod(begun, n_periods * agent.period)
     noise = draw(agent, jax.random.fold_in(key, block), (n_periods, agent.period))
     x = agent.features(learner.theta, learner.obs, learner.action, learner.episode.time)
     advance = jax.jit(online.step)
@@ -44,6 +45,6 @@ def _replay(agent: ActorCritic, learner: Learner, key: Array) -> tuple[int, int]
         learner, x = advance(agent, learner, x, mine)
         wrong = int(check(agent, learner))
         if wrong:
-            return int(learner.steps), wrong
+            return begun + i + 1, wrong
     improved = jax.jit(online.improve)(agent, learner)
-    return int(learner.steps), int(check(agent, improved))
+    return begun + agent.period, int(check(agent, improved))

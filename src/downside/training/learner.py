@@ -143,7 +143,8 @@ def run_period(agent: ActorCritic, learner: Learner, noise: Any) -> Learner:
 
 
 def finish(agent: ActorCritic, before: Learner, after: Learner) -> Learner:
-    """The policy step at the end of a period; ``before`` it where something went wrong."""
+    """Count the period and make the policy step; ``before`` both where something went wrong."""
+    after = replace(after, steps=before.steps + agent.period)
     improved = improve(agent, after)
     wrong = diagnose(agent, improved)
     stopped = replace(before, failed=jnp.where(before.failed > 0, before.failed, wrong))
@@ -231,21 +232,24 @@ def count(
         progress=learner.progress.after(episode),
     )
     onward = replace(learner, episode=episode)
-    return replace(where(over, done, onward), steps=learner.steps + 1)
+    return where(over, done, onward)
 
 
 def measured(agent: Any, learner: Any, episode: Episode) -> tuple[list[Array], Array]:
-    """What each multiplier follows, from a complete episode, and the running mean return."""
+    """What each multiplier follows, from a complete episode, and the mean return where it counts.
+
+    The running mean of the return is what "lpm" measures shortfalls from; no other needs it.
+    """
     old, new = learner.mean_return, episode.sums[0]
-    mean_return = jnp.where(learner.episodes == 0, new, old + agent.average_weight * (new - old))
-    if agent.measure == "lpm":
-        target = mean_return if agent.lpm_target is None else jnp.asarray(agent.lpm_target) * 1.0
-        short = lower_partial_moment(episode.sums[0], target, agent.lpm_order)
-        return [short] * len(agent.thresholds), mean_return
     if agent.measure == "critic":
         values = agent.critic.weights(learner.critic) @ episode.start_x
-        return list(values[1:]), mean_return
-    return list(episode.sums[1:]), mean_return
+        return list(values[1:]), old
+    if agent.measure == "sampled":
+        return list(episode.sums[1:]), old
+    mean_return = jnp.where(learner.episodes == 0, new, old + agent.average_weight * (new - old))
+    target = mean_return if agent.lpm_target is None else jnp.asarray(agent.lpm_target) * 1.0
+    short = lower_partial_moment(new, target, agent.lpm_order)
+    return [short] * len(agent.thresholds), mean_return
 
 
 def improve(agent: ActorCritic, learner: Learner) -> Learner:
