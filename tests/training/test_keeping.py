@@ -20,7 +20,7 @@ from downside.environments import Bandit, Portfolio
 from downside.signals import Centralised
 from downside.store import StoreError
 from downside.store.status import read_status
-from downside.training import keeping
+from downside.training import keeping, pacing
 
 QUIET = {"progress_bar": False}
 STEPS = 8_000
@@ -45,8 +45,8 @@ import jax
 folder, way, devices, precision, steps, tests = sys.argv[1:7]
 jax.config.update("jax_num_cpu_devices", int(devices))
 sys.path.insert(0, tests)
-from training.test_keeping import digest, keeping, make
-keeping.SAVE_SECONDS = 0.0
+from training.test_keeping import digest, make, pacing
+pacing.pause = lambda *_: 0.0
 agent = make(None if folder == "-" else folder, way, precision=precision)
 print("ready", flush=True)
 agent.learn(int(steps), progress_bar=True)
@@ -213,7 +213,7 @@ def test_other_versions_are_said(bandit_folder, monkeypatch):
 def test_a_folder_that_is_removed_while_running_is_said_and_the_agent_goes_on(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(keeping, "SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(pacing, "pause", lambda *_: 0.0)
     folder = tmp_path / "run"
     agent = bandit(folder)
 
