@@ -1,6 +1,7 @@
 """Training N steps, being stopped, and N more in a new process gives the bits of 2N at once."""
 
 import hashlib
+import itertools
 import os
 import random
 import shutil
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 import warnings
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -18,9 +20,10 @@ import pytest
 from downside.control import NAC, NRCPO
 from downside.environments import Bandit, Portfolio
 from downside.signals import Centralised
-from downside.store import StoreError
+from downside.store import StoreError, newest_facts
 from downside.store.status import read_status
 from downside.training import keeping, pacing
+from downside.training import run as run_module
 
 QUIET = {"progress_bar": False}
 STEPS = 8_000
@@ -202,6 +205,17 @@ def test_the_status_is_in_words(tmp_path):
     assert status["bound"] == "0.1, 0.3"
     assert status["process"] == "none; it is done"
     assert "learner-steps/s" in status["speed"]
+
+
+def test_the_speed_is_that_of_compiled_steps(tmp_path, monkeypatch):
+    """The first chunk of 2000 steps takes 10 s, since it compiles; the other three 0.5 s each."""
+    ticks = itertools.chain.from_iterable((0.0, 10.0 if i == 0 else 0.5) for i in range(4))
+    monkeypatch.setattr(run_module, "time", SimpleNamespace(perf_counter=ticks.__next__))
+    bandit(tmp_path / "run").learn(8_000, **QUIET)
+    step, facts = newest_facts(tmp_path / "run")
+    assert (step, facts["seconds"]) == (8_000, 11.5)
+    assert facts["speed"] == 6_000 * facts["learners"] / 1.5
+    assert read_status(tmp_path / "run")["speed"] == f"{facts['speed']:,.0f} learner-steps/s"
 
 
 def test_other_versions_are_said(bandit_folder, monkeypatch):
