@@ -19,6 +19,7 @@ import argparse
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -161,32 +162,38 @@ def _cost(out, lost, steps):
     }
 
 
-def measure(options, folder, save):
-    """All parts, one after the other; the numbers are saved after each."""
+def measure(options, folder, report, save):
+    """All parts that have no numbers yet, one after the other; they are saved after each."""
     n, steps, rng = options.trials, options.steps, random.Random(7)
     engines = list(filter(None, options.engines.split(",")))
     kills = {name: int(n) for name, n in (pair.split("=") for pair in options.kills.split(","))}
-    report = {"steps": steps, "cores": os.cpu_count() or 1, "undisturbed": {}, "kills": {}}
-    report["machinery"] = machinery(folder)
+    report |= {"steps": steps, "cores": os.cpu_count() or 1}
+    if "machinery" not in report:
+        report["machinery"] = machinery(folder)
     for engine in engines:
+        if engine in report.setdefault("undisturbed", {}):
+            continue
         out = Path(folder) / engine
         entry = undisturbed(write_study(folder, n, steps), out, engine)
         entry["same_bits"] = digests(out) == digests(Path(folder) / engines[0])
         report["undisturbed"][engine] = entry
         save(report)
     for engine in engines:
+        if engine in report.setdefault("kills", {}):
+            continue
         n_trials = n + (options.more_trials if engine == "local" else 0)
         file = write_study(folder, n_trials, steps)
         if engine == "local":
             undisturbed(file, Path(folder) / engine, engine)  # the study grows
         out = Path(folder) / f"{engine}-kills"
+        shutil.rmtree(out, ignore_errors=True)
+        out.with_suffix(".steps").unlink(missing_ok=True)
         n_kills = kills.get(engine, 0)
         kills_of = n_kills, options.driver_kills
         entry = disturbed(file, out, engine, n_trials, steps, *kills_of, rng)
         entry["same_bits"] = digests(out) == digests(Path(folder) / engine)
         report["kills"][engine] = entry
         save(report)
-    return report
 
 
 def _n_done(out):
@@ -207,7 +214,7 @@ def main():
     parser.add_argument("--kills", default="local=100,ray=50")
     parser.add_argument("--driver-kills", type=int, default=5)
     parser.add_argument("--folder", help="keep the studies here")
-    parser.add_argument("--out", help="write the numbers to this JSON file")
+    parser.add_argument("--out", help="write the numbers to this JSON file, and go on with it")
     options = parser.parse_args()
 
     def save(report):
@@ -219,7 +226,9 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(options.folder or temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        measure(options, folder, save)
+        found = Path(options.out) if options.out and options.folder else None
+        report = json.loads(found.read_text()) if found and found.exists() else {}
+        measure(options, folder, report, save)
 
 
 if __name__ == "__main__":

@@ -135,6 +135,9 @@ def test_what_a_poisoned_study_leaves(poisoned):
     folder = poisoned.path / "trials/poisoned/how=error"
     assert "seven is not a square" in (folder / "traceback.txt").read_text()
     assert "said before the end" in (folder / "log.txt").read_text()
+    log = (poisoned.path / "trials/poisoned/how=loop/log.txt").read_text()
+    child = int(log.partition("child ")[2].split()[0])
+    wait_until(lambda: not is_alive(child))  # what a trial has started ends with it
     summary = summarise(poisoned.path).sort("setting")
     assert summary.filter(setting="poisoned/how=loop")["failures"].to_list() == [1]
     assert summary.filter(setting="poisoned/how=good")["mean"].to_list() == [3.5]

@@ -20,7 +20,7 @@ import pytest
 from downside.control import NAC, NRCPO
 from downside.environments import Bandit, Portfolio
 from downside.signals import Centralised
-from downside.store import StoreError, newest_facts
+from downside.store import RunFolder, StoreError, newest_facts
 from downside.store.status import read_status
 from downside.training import keeping, pacing
 from downside.training import run as run_module
@@ -205,6 +205,25 @@ def test_the_status_is_in_words(tmp_path):
     assert status["bound"] == "0.1, 0.3"
     assert status["process"] == "none; it is done"
     assert "learner-steps/s" in status["speed"]
+
+
+@pytest.mark.parametrize("call", ["write_records", "save"])
+def test_a_run_that_dies_in_its_last_save_leaves_the_same_table(tmp_path, monkeypatch, call):
+    whole, folder = bandit(tmp_path / "whole").learn(4_000, **QUIET), tmp_path / "run"
+    kept = getattr(RunFolder, call)
+
+    def die(self, *arguments):
+        if (arguments[0].height == 4) if call == "write_records" else (arguments[0] == 4_000):
+            raise ConnectionError
+        return kept(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, call, die)
+        with pytest.raises(ConnectionError):
+            bandit(folder).learn(4_000, **QUIET)
+    np.testing.assert_array_equal(bandit(folder).learn(4_000, **QUIET).theta, whole.theta)
+    tables = [(tmp_path / name / "records.parquet").read_bytes() for name in ("whole", "run")]
+    assert tables[0] == tables[1]
 
 
 def test_the_speed_is_that_of_compiled_steps(tmp_path, monkeypatch):

@@ -104,9 +104,9 @@ class Keeper(AbstractContextManager["Keeper"]):
             "versions": versions(),
             "threads": os.environ.get("PJRT_NPROC", str(os.cpu_count())),
         }
-        self._open.save(steps, arrays, facts)
-        if saved.reports:
+        if saved.reports:  # first, so that the table of a run that has ended is never behind
             self._open.write_records(table(records))
+        self._open.save(steps, arrays, facts)
         self._pace.saved(time.monotonic() - began)
 
 
