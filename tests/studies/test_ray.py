@@ -122,13 +122,12 @@ def test_a_cluster_that_is_there_already_gets_the_package(tmp_path, expected, cl
     assert digests(tmp_path / "study") == expected
 
 
-def test_a_poisoned_trial_on_ray(tmp_path, cluster):
+def test_a_poisoned_trial_on_ray(tmp_path):
     driver = start_driver(
         tmp_path / "study",
         {"function": "study_trials:poisoned"},
         {"how": ["exit", "good", "loop"]},
         engine="ray",
-        address=cluster,
         limits={"seconds": 8.0},  # the start of a worker is part of it
     )
     out, err = driver.communicate()
