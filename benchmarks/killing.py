@@ -1,4 +1,9 @@
-"""Killing the processes of a study with `kill -9`, on Linux, and what that loses."""
+"""Killing the processes of a study with `kill -9`, on Linux, and what that loses.
+
+What is computed again is counted in steps, exactly: trials on the `bandit` of this module add the
+steps of every chunk that they begin to a file, and what stands there beyond the steps of all
+trials was made more than once. A chunk in which a process was killed counts as a whole.
+"""
 
 import json
 import os
@@ -7,7 +12,33 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from downside.environments import Bandit
 from downside.store import newest_facts
+from downside.training import run
+
+COUNTED = "STUDY_STEPS"
+"""The variable of the environment that names the file in which steps are counted."""
+
+
+def bandit():
+    """The bandit, in a process that counts its steps from now on, if it is asked to."""
+    if COUNTED in os.environ and run.advance.__module__ != __name__:
+        run.advance = _counting(run.advance, os.environ[COUNTED])
+    return Bandit()
+
+
+def _counting(advance, file):
+    def counted(settings, learners, keys, first, last, *, fresh=True):
+        with open(file, "a") as steps:
+            steps.write(f"{(last - first) * settings.period}\n")
+        return advance(settings, learners, keys, first, last, fresh=fresh)
+
+    return counted
+
+
+def steps_made(file):
+    """The steps that all processes together have begun."""
+    return sum(map(int, Path(file).read_text().split()))
 
 
 def children(pid):
@@ -50,19 +81,16 @@ def kill(pid):
 
 
 def kill_and_measure(pid, study):
-    """Kill a process of a study; seconds of learning that this loses, and of all else."""
+    """Kill a process of a study; for each worker that dies with it, whether it was learning, and
+    the seconds since it began or last saved."""
     dead = [p for p in (pid, *children(pid)) if is_worker(p)]
     kill(pid)
     now = time.time()
-    lost = [_lost(each, study, now) for each in dead]
-    return sum(learning for learning, _ in lost), sum(starting for _, starting in lost)
+    return [found for each in dead if (found := _lost(each, study, now))]
 
 
 def _lost(pid, study, now):
-    """What a worker that died now had not saved: (learning, 0), or (0, seconds) before and after.
-
-    Before the first save of its attempt it starts, after the last one it judges its policies.
-    """
+    """Before the first save of its attempt a worker starts, after the last one it judges."""
     for lock in study.glob("trials/*/*/lock"):
         with suppress(OSError, ValueError):
             if json.loads(lock.read_text() or "{}").get("pid") != pid:
@@ -74,7 +102,6 @@ def _lost(pid, study, now):
                 if int(path.name) > 0 and path.stat().st_mtime > began
             ]
             found = newest_facts(lock.parent / "run")
-            if found is not None and found[0] >= found[1]["goal"]:
-                return 0.0, now - max([began, *saves])
-            return (now - max(saves), 0.0) if saves else (0.0, now - began)
-    return 0.0, 0.0
+            is_learning = bool(saves) and not (found and found[0] >= found[1]["goal"])
+            return is_learning, now - max([began, *saves])
+    return None

@@ -9,26 +9,24 @@ it is run anew among `kill -9` of workers, spread over the study and at random m
 trials, and of the driver; the local engine's study has ``more-trials``. On Ray, a worker is our
 process or that of Ray above it.
 
-"Ideal" is the time that the trials themselves took, spread over the cores. What a kill makes to be
-computed again is the time since the trial's last save. Before the first one of an attempt, Python
-and JAX start and programs are compiled or loaded, and after the last one the policies are judged;
-that is counted apart. The learning of all trials is taken to be that of the median one that no kill
-met.
+"Ideal" is the time that the trials themselves took, spread over the cores. What kills make to be
+computed again is counted in steps by the workers themselves (see `benchmarks.killing`): all that
+were begun, beyond those of the trials. Besides, a kill costs seconds: the start of Python and JAX
+and the loading of programs, before the first save of an attempt, and the judging after the last.
 """
 
 import argparse
 import json
 import os
 import random
-import statistics
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.killing import kill_and_measure, victims, workers_of
-from downside.store import newest_facts
+from benchmarks.killing import COUNTED, kill_and_measure, steps_made, victims, workers_of
 from downside.studies.collecting import collect
 from downside.studies.driving import run_study
 from downside.studies.folder import fates, read_study, trial_folder
@@ -38,7 +36,7 @@ from downside.studies.trial import count_attempts
 N_SEEDS = 2
 STUDY = """
 [base]
-env = "downside/Bandit-v0"
+env = "benchmarks.killing:bandit"
 settings = {{ target = 1.0, threshold = 0.2 }}
 n_seeds = {n_seeds}
 total_timesteps = {steps}
@@ -58,8 +56,11 @@ def write_study(folder, n_trials, steps):
 def start(file, out, engine):
     """The command that a user types, in a process of its own."""
     command = [sys.executable, "-m", "downside", "study", "run", str(file), "--out", str(out)]
+    environment = {**os.environ, COUNTED: str(out.with_suffix(".steps").absolute())}
     with open(out.with_suffix(".log"), "ab") as log:
-        return subprocess.Popen([*command, "--engine", engine], stdout=log, stderr=log)
+        return subprocess.Popen(
+            [*command, "--engine", engine], stdout=log, stderr=log, env=environment
+        )
 
 
 def machinery(folder, n_trials=500):
@@ -112,9 +113,9 @@ def undisturbed(file, out, engine):
     }
 
 
-def disturbed(file, out, engine, n_trials, n_kills, n_driver_kills, rng):
+def disturbed(file, out, engine, n_trials, steps, n_kills, n_driver_kills, rng):
     """Run a study among kills, and what they cost."""
-    began, lost, drivers = time.perf_counter(), [], 0
+    began, lost, workers, drivers = time.perf_counter(), [], 0, 0
     process = start(file, out, engine)
     for i in range(n_kills):
         while _n_done(out) < (i + 0.5) * n_trials / (n_kills + 1) or not workers_of(process.pid):
@@ -122,69 +123,77 @@ def disturbed(file, out, engine, n_trials, n_kills, n_driver_kills, rng):
             time.sleep(0.02)
         time.sleep(rng.uniform(0.0, 2.0))
         if found := victims(process.pid, "bandit"):
-            lost.append(kill_and_measure(rng.choice(found), out))
+            lost += kill_and_measure(rng.choice(found), out)
+            workers += 1
         if (i + 1) * (n_driver_kills + 1) // (n_kills + 1) > drivers:
-            lost.append(kill_and_measure(process.pid, out))
+            lost += kill_and_measure(process.pid, out)
             process.wait()
             drivers += 1
             process = start(file, out, engine)
     assert process.wait() == 0, out.with_suffix(".log").read_text()
     return {
         "trials": n_trials,
-        "workers_killed": len(lost) - drivers,
+        "workers_killed": workers,
         "drivers_killed": drivers,
         "wall_seconds": round(time.perf_counter() - began, 1),
-        **_cost(out, lost),
+        **_cost(out, lost, n_trials * steps),
     }
 
 
-def _cost(out, lost):
-    """Every trial done once, none doubled; and the share of the learning that was made again."""
+def _cost(out, lost, steps):
+    """Every trial done once, none doubled; and the share of the steps that was made again."""
     study, found = read_study(out), read(out)
     places = {trial.id: trial_folder(out, trial) for trial in study.trials}
-    whole = [newest_facts(p / "run") for name, p in places.items() if found[name].attempts == 1]
-    learning = len(found) * statistics.median(each[1]["seconds"] for each in whole if each)
     rows = collect(out).collect().group_by("trial").len()
     after = [name for name, p in places.items() if count_attempts(p) != found[name].attempts]
-    again = sum(seconds for seconds, _ in lost)
+    again = steps_made(out.with_suffix(".steps")) - steps
+    seconds = {kind: [s for learning, s in lost if learning == kind] for kind in (True, False)}
     return {
         "trials_done": len(found),
         "trials_doubled": rows.filter(rows["len"] != N_SEEDS).height + len(after),
         "attempts": sum(fate.attempts for fate in found.values()),
-        "kills_while_learning": sum(seconds > 0.0 for seconds, _ in lost),
-        "learning_seconds": round(learning, 1),
-        "learning_again_seconds": round(again, 1),
-        "share_of_learning_again": round(again / learning, 4),
-        "other_seconds_lost": round(sum(seconds for _, seconds in lost), 1),
+        "steps": steps,
+        "steps_again": again,
+        "share_again": round(again / steps, 4),
+        "kills_while_learning": len(seconds[True]),
+        "seconds_since_saves": round(sum(seconds[True]), 1),
+        "seconds_of_starting_and_judging": round(sum(seconds[False]), 1),
         "load": os.getloadavg()[0],
     }
 
 
-def measure(options, folder, save):
-    """All parts, one after the other; the numbers are saved after each."""
+def measure(options, folder, report, save):
+    """All parts that have no numbers yet, one after the other; they are saved after each."""
     n, steps, rng = options.trials, options.steps, random.Random(7)
     engines = list(filter(None, options.engines.split(",")))
     kills = {name: int(n) for name, n in (pair.split("=") for pair in options.kills.split(","))}
-    report = {"steps": steps, "cores": os.cpu_count() or 1, "undisturbed": {}, "kills": {}}
-    report["machinery"] = machinery(folder)
+    report |= {"steps": steps, "cores": os.cpu_count() or 1}
+    if "machinery" not in report:
+        report["machinery"] = machinery(folder)
     for engine in engines:
+        if engine in report.setdefault("undisturbed", {}):
+            continue
         out = Path(folder) / engine
         entry = undisturbed(write_study(folder, n, steps), out, engine)
         entry["same_bits"] = digests(out) == digests(Path(folder) / engines[0])
         report["undisturbed"][engine] = entry
         save(report)
     for engine in engines:
+        if engine in report.setdefault("kills", {}):
+            continue
         n_trials = n + (options.more_trials if engine == "local" else 0)
         file = write_study(folder, n_trials, steps)
         if engine == "local":
             undisturbed(file, Path(folder) / engine, engine)  # the study grows
         out = Path(folder) / f"{engine}-kills"
+        shutil.rmtree(out, ignore_errors=True)
+        out.with_suffix(".steps").unlink(missing_ok=True)
         n_kills = kills.get(engine, 0)
-        entry = disturbed(file, out, engine, n_trials, n_kills, options.driver_kills, rng)
+        kills_of = n_kills, options.driver_kills
+        entry = disturbed(file, out, engine, n_trials, steps, *kills_of, rng)
         entry["same_bits"] = digests(out) == digests(Path(folder) / engine)
         report["kills"][engine] = entry
         save(report)
-    return report
 
 
 def _n_done(out):
@@ -205,7 +214,7 @@ def main():
     parser.add_argument("--kills", default="local=100,ray=50")
     parser.add_argument("--driver-kills", type=int, default=5)
     parser.add_argument("--folder", help="keep the studies here")
-    parser.add_argument("--out", help="write the numbers to this JSON file")
+    parser.add_argument("--out", help="write the numbers to this JSON file, and go on with it")
     options = parser.parse_args()
 
     def save(report):
@@ -217,7 +226,9 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(options.folder or temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        measure(options, folder, save)
+        found = Path(options.out) if options.out and options.folder else None
+        report = json.loads(found.read_text()) if found and found.exists() else {}
+        measure(options, folder, report, save)
 
 
 if __name__ == "__main__":

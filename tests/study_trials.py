@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -21,6 +22,8 @@ def poisoned(how):
 
 
 def _loop():
+    """Without end, and it has started another process that has none either."""
+    print("child", subprocess.Popen(["sleep", "1000"]).pid)
     while True:
         pass
 

@@ -1,45 +1,20 @@
 """The commands about the user's own runs, on small trainings."""
 
-import io
-import json
 import shutil
 import subprocess
 import sys
-from contextlib import redirect_stderr, redirect_stdout
 
 import numpy as np
 import polars as pl
 import pytest
 
+from commands import Ended
 from downside import NRCPO, Bandit, Centralised
-from downside.cli import main
 from downside.runs import read_run
 
 STEPS = 4000
 BANDIT = ["downside/Bandit-v0", "--target", "centralised", "--threshold", "0.5,2"]
 LAKE = ["FrozenLake-v1", "--set", "is_slippery=false", "--target", "0.5", "--threshold", "0.2"]
-
-
-class Ended:
-    """What a command left: exit code and what it printed."""
-
-    def __init__(self, *arguments: object):
-        out, errors = io.StringIO(), io.StringIO()
-        self.code = 0
-        before, sys.argv = sys.argv, ["downside", *map(str, arguments)]
-        try:
-            with redirect_stdout(out), redirect_stderr(errors):
-                main()
-        except SystemExit as stop:
-            self.code = stop.code or 0
-        finally:
-            sys.argv = before
-        self.out, self.errors = out.getvalue(), " ".join(errors.getvalue().split())
-
-    @property
-    def json(self):
-        """The one document on standard output, strict."""
-        return json.loads(self.out, parse_constant=pytest.fail)
 
 
 def trained(folder, *arguments):

@@ -1,6 +1,5 @@
-"""What the user types and sees, in a process of its own."""
+"""What the user types and sees; in a process of its own where that matters."""
 
-import json
 import os
 import pty
 import subprocess
@@ -11,6 +10,7 @@ import polars as pl
 import pytest
 from benchmarks.killing import children, is_worker
 
+from commands import Ended
 from study_kills import wait_until
 
 TESTS = Path(__file__).parent
@@ -49,6 +49,12 @@ def file(tmp_path):
     return path
 
 
+@pytest.fixture(autouse=True)
+def devices(monkeypatch):
+    """What a command says to JAX stays in its test."""
+    monkeypatch.setenv("JAX_NUM_CPU_DEVICES", "1")
+
+
 def test_run_status_collect_and_report(tmp_path, file):
     folder = tmp_path / "out"
     done = study("run", file, "--out", folder, "--workers", 2)
@@ -56,31 +62,33 @@ def test_run_status_collect_and_report(tmp_path, file):
     assert "done square/x=3" in done.stderr
     assert "3 of 3 done" in done.stdout
     assert f"next: downside study report {folder}" in done.stdout
-    status = json.loads(study("status", folder, "--json").stdout)
+    status = Ended("study", "status", folder, "--json").json
     assert [row["state"] for row in status["trials"].values()] == ["done"] * 3
     assert status["process"] is None
-    assert study("collect", folder).returncode == 0
+    assert Ended("study", "collect", folder).code == 0
     assert pl.read_parquet(folder / "results.parquet")["value"].to_list() == [1.0, 4.0, 9.0]
-    told = study("report", folder)
-    assert "square/x=2" in told.stdout
-    assert str(folder / "report.html") in told.stdout
+    told = Ended("study", "report", folder)
+    assert "square/x=2" in told.out
+    assert str(folder / "report.html") in told.out
+    assert "square/x=2" in (folder / "report.html").read_text()
     assert pl.read_csv(folder / "summary.csv")["mean"].to_list() == [1.0, 4.0, 9.0]
-    again = study("run", file, "--out", folder)
-    assert (again.returncode, again.stderr) == (0, "")
+    again = Ended("study", "run", file, "--out", folder)
+    assert (again.code, again.errors) == (0, "")
 
 
 def test_a_failed_trial_is_named_with_its_reason_and_exit_code_1(tmp_path):
     (tmp_path / "poison.toml").write_text(POISON)
-    done = study("run", tmp_path / "poison.toml", "--out", tmp_path / "out")
-    assert done.returncode == 1
-    assert "failed poisoned/how=error: ArithmeticError: seven is not a square" in done.stdout
-    assert f"next: downside study retry-failed {tmp_path / 'out'}" in done.stdout
-    assert "Traceback" not in done.stderr + done.stdout
+    done = Ended("study", "run", tmp_path / "poison.toml", "--out", tmp_path / "out")
+    assert done.code == 1
     words = "failed poisoned/how=error: ArithmeticError: seven is not a square"
-    assert words in study("status", tmp_path / "out").stdout
-    again = study("retry-failed", tmp_path / "out")
-    assert again.returncode == 1
-    assert "failed poisoned/how=error" in again.stderr
+    assert words in done.out
+    assert str(tmp_path / "out/trials/poisoned/how=error") in done.out
+    assert f"next: downside study retry-failed {tmp_path / 'out'}" in done.out
+    assert "Traceback" not in done.errors + done.out
+    assert words in Ended("study", "status", tmp_path / "out").out
+    again = Ended("study", "retry-failed", tmp_path / "out")
+    assert again.code == 1
+    assert "failed poisoned/how=error" in again.errors
 
 
 @pytest.mark.parametrize(
@@ -95,30 +103,42 @@ def test_a_failed_trial_is_named_with_its_reason_and_exit_code_1(tmp_path):
         (["collect", "nowhere", "--out", "a.xls"], "ends with .parquet or .csv"),
     ],
 )
-def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path, file, words, advice):
+def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path, file, words, advice, monkeypatch):
     slip = tmp_path / "slip.toml"
     slip.write_text(TOML.format(seconds=0.0).replace("[grid]", "[gird]"))
-    done = study(*(word.format(slip=slip, file=file) for word in words))
-    assert done.returncode == 2, done.stderr
-    assert advice in " ".join(done.stderr.split())
-    assert "Traceback" not in done.stderr
+    monkeypatch.chdir(tmp_path)
+    done = Ended("study", *(word.format(slip=slip, file=file) for word in words))
+    assert done.code == 2, done.errors
+    assert advice in done.errors
+    assert done.errors.count("error:") == 1
 
 
-def test_a_second_driver_is_refused_and_the_first_goes_on_after_ctrl_c(tmp_path):
+def test_a_report_that_cannot_be_written_says_so(tmp_path, file):
+    folder = tmp_path / "out"
+    assert Ended("study", "run", file, "--out", folder).code == 0
+    (folder / "report.html").mkdir()
+    (folder / "report.html" / "mine").touch()
+    done = Ended("study", "report", folder)
+    assert done.code == 2
+    assert f"{folder / 'report.html'} could not be written: " in done.errors
+
+
+def test_a_second_driver_is_refused_and_the_first_goes_on_after_it_was_stopped(tmp_path):
     file, folder = tmp_path / "slow.toml", tmp_path / "out"
-    file.write_text(TOML.format(seconds=8.0))
+    file.write_text(TOML.format(seconds=2.5))
     call, environment = command("run", file, "--out", folder, "--workers", 1)
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(call, env=environment, **pipes) as first:
         wait_until(lambda: list(folder.glob("trials/*/*/log.txt")))
-        second = study("resume", folder)
+        second = Ended("study", "resume", folder)
         first.terminate()
         out, _ = first.communicate(timeout=60)
-    assert second.returncode == 2
-    assert f"process {first.pid}" in " ".join(second.stderr.split())
+    assert second.code == 2
+    assert f"process {first.pid}" in second.errors
     assert first.returncode == 1
     assert f"next: downside study resume {folder}" in out
-    assert study("resume", folder).returncode == 0
+    assert f"next: downside study resume {folder}" in Ended("study", "status", folder).out
+    assert Ended("study", "resume", folder).code == 0
 
 
 def test_the_live_table(tmp_path):

@@ -64,6 +64,7 @@ class Agent:
         self._state = Saved(learners, reports=[], periods=0, complete=True, seconds=0.0)
         self._hosting = host
         self._host = None if host is None else host.open(settings[0], len(settings), n_seeds, seed)
+        self._warm: tuple[int, float] | None = None  # periods and seconds when all was compiled
         self._asked = 0  # periods; a program that is run again asks for the same ones once more
         self._keeper = None
         self._rng = np.random.default_rng((seed, 1))  # of predict
@@ -130,6 +131,7 @@ class Agent:
         stopped = False
         if self._host is not None and not self._host.is_clean:
             self._go_on_from(self._state)
+        self._warm = None
         with kept, bar, Interrupts() as interrupts, self._in_precision():
             if self._keeper is not None:
                 self._keeper.check(self.steps)
@@ -332,6 +334,7 @@ class Agent:
         seconds = self._state.seconds + chunk.seconds
         streams = None if self._host is None else self._host.state()
         self._state = Saved(chunk.learners, reports, chunk.period, chunk.complete, seconds, streams)
+        self._warm = self._warm or (chunk.period, seconds)
 
     def _go_on_from(self, saved: Saved) -> None:
         """Stand where a checkpoint stands, streams of Python environments included."""
@@ -349,6 +352,9 @@ class Agent:
         thresholds = self._thresholds[:: self.n_seeds].tolist()
         facts: dict[str, Any] = {"goal": end * self._settings.period, "thresholds": thresholds}
         facts["learners"] = n * self.n_seeds
+        if self._warm is not None and self._state.periods > self._warm[0]:
+            made = (self._state.periods - self._warm[0]) * self._settings.period
+            facts["speed"] = made * facts["learners"] / (self._state.seconds - self._warm[1])
         if self._recipe is not None:
             facts["recipe"] = self._recipe
         if report is not None:

@@ -1,5 +1,6 @@
 """What is seen while a study runs: one live table, or lines in a log; like ``cli``, it prints."""
 
+import os
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -16,6 +17,15 @@ if TYPE_CHECKING:
 
 COLOURS = {"done": "green", "failed": "red", "running": "cyan", "damaged": "red"}
 LOG_SECONDS, LOOK_SECONDS = 30.0, 1.0
+LOG_COLUMNS = 160
+
+
+def console_on(*, stderr: bool = False) -> Console:
+    """Where to print: as wide as the terminal, and in files wide enough for tables and ids."""
+    console = Console(stderr=stderr)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = LOG_COLUMNS
+    return console
 
 
 class View:
@@ -23,7 +33,7 @@ class View:
 
     def __init__(self, folder: Path, study: "Study") -> None:
         self._folder, self._study = folder, study
-        self._console = Console(stderr=True)
+        self._console = console_on(stderr=True)
         self._states: dict[str, str] = {}
         self._live: Live | None = None
         self._began = self._said = time.monotonic()
@@ -109,8 +119,10 @@ def row_of(folder: Path, trial: "Trial", state: str) -> dict[str, str]:
     if found is None:
         return row
     step, facts = found
-    speed = step / facts["seconds"] if facts.get("seconds") else 0.0
-    row["steps/s"] = f"{speed * facts['learners']:,.0f}" if speed else "starting"
+    speed = facts.get("speed", 0.0)  # of all learners together, without compiling
+    if not speed and state != "running" and facts.get("seconds"):
+        speed = step * facts["learners"] / facts["seconds"]
+    row["steps/s"] = f"{speed:,.0f}" if speed else "starting" if state == "running" else ""
     if "mean" in facts:
         row["mean"] = f"{facts['mean']:.4g}"
     if facts.get("risks") and facts["risks"][0]:
@@ -119,7 +131,7 @@ def row_of(folder: Path, trial: "Trial", state: str) -> dict[str, str]:
         row["risk of bound"] = ", ".join(f"{risk[0]:.3g} of {bound[0]:g}" for risk, bound in pairs)
         row["multiplier"] = ", ".join(f"{each[0]:.3g}" for each in multipliers)
     if state == "running" and speed:
-        row["time left"] = _span((facts["goal"] - step) / speed)
+        row["time left"] = _span((facts["goal"] - step) * facts["learners"] / speed)
     return row
 
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from downside.cli_options import look_here
-from downside.cli_progress import View, counted, plainly, row_of, table_of
+from downside.cli_progress import View, console_on, counted, plainly, row_of, table_of
 
 if TYPE_CHECKING:
     from downside.studies.driving import Drive
@@ -93,7 +93,7 @@ def status_command(
     if as_json:
         print(json.dumps({"trials": states, "process": str(driver) if driver else None}))
         return
-    console = Console()
+    console = console_on()
     console.print(table_of(list(states.values())))
     for row in states.values():
         if "reason" in row:
@@ -116,28 +116,34 @@ def collect_command(
     if file.suffix not in (".parquet", ".csv"):
         raise ValueError(f"the file is {file}; give one that ends with .parquet or .csv")
     with plainly():
+        from downside.store.errors import explaining
         from downside.studies.collecting import collect
 
         results = collect(folder)
-        results.sink_parquet(file) if file.suffix == ".parquet" else results.sink_csv(file)
+        with explaining(f"{file} could not be written"):
+            results.sink_parquet(file) if file.suffix == ".parquet" else results.sink_csv(file)
         _say_damaged(folder)
-    Console().print(str(file), highlight=False, soft_wrap=True)
+    console_on().print(str(file), highlight=False, soft_wrap=True)
 
 
 @study_app.command("report")
 def report_command(folder: Folder) -> None:
     """Sum up a study, setting by setting, as FOLDER/report.html and summary.csv."""
     with plainly():
+        from downside.store.errors import explaining
+        from downside.store.writing import replace_file
         from downside.studies.collecting import summarise
 
         summary = summarise(folder)
-        summary.write_csv(folder / "summary.csv")
         _say_damaged(folder)
-        console = Console()
+        console = console_on()
         console.print(_summary_table(summary))
-        from downside.report.study_page import write_study_page
+        from downside.report.study_page import study_page
 
-        for path in (folder / "summary.csv", write_study_page(folder)):
+        views = {"summary.csv": summary.write_csv(), "report.html": study_page(folder)}
+        for path, text in ((folder / name, text) for name, text in views.items()):
+            with explaining(f"{path} could not be written"):
+                replace_file(path, text.encode())
             console.print(str(path), highlight=False, soft_wrap=True)
 
 
@@ -150,7 +156,7 @@ def _say_damaged(folder: Path) -> None:
     if damaged:
         command = shlex.join(["downside", "study", "resume", str(folder)])
         words = f"left out, damaged: {', '.join(damaged)}; make them again with: {command}"
-        Console(stderr=True).print(words, markup=False, highlight=False, soft_wrap=True)
+        console_on(stderr=True).print(words, markup=False, highlight=False, soft_wrap=True)
 
 
 def _drive(
@@ -199,7 +205,7 @@ def _print_end(drive: "Drive") -> None:
     from downside.studies.collecting import summarise
     from downside.studies.folder import trial_folder
 
-    console = Console()
+    console = console_on()
     states = [fate.state for fate in drive.fates.values()]
     if "done" in states or "failed" in states:
         console.print(_summary_table(summarise(drive.path)))

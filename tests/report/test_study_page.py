@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from downside.report.study_page import study_page, write_study_page
+from downside.report.study_page import study_page
 from downside.studies import trial as trials
 from downside.studies.folder import Fate, StudyFolder, trial_folder
 from downside.studies.study import Study
@@ -65,7 +65,7 @@ def test_without_several_thresholds_there_is_no_frontier(tmp_path):
         (trial,) = opened.study.trials
         trial_folder(tmp_path, trial).mkdir(parents=True)
         trials._keep(trial, trial_folder(tmp_path, trial), Fate("done"), rows_of(0.2))
-    page = write_study_page(tmp_path).read_text()
+    page = study_page(tmp_path)
     assert "The frontier" not in page
     assert "Failures" not in page
     StudyFolder.open(tmp_path).__exit__()  # the page is no stranger in the folder

@@ -3,18 +3,28 @@
 import json
 import os
 import random
+import shutil
 import signal
 import time
 from collections import Counter
 
+import numpy as np
 import pytest
 from benchmarks.killing import kill, workers_of
 
-from downside.store import StoreError
+from downside.store import RunFolder, StoreError
 from downside.studies import trial as trial_module
 from downside.studies.collecting import collect, summarise
 from downside.studies.driving import run_study
-from downside.studies.folder import StudyFolder, fates, read_fate, read_study, trial_folder
+from downside.studies.folder import (
+    Fate,
+    StudyFolder,
+    fates,
+    read_fate,
+    read_study,
+    trial_folder,
+)
+from downside.studies.mending import set_aside
 from downside.studies.study import Study
 from study_kills import is_alive, start_driver, wait_until
 
@@ -125,6 +135,9 @@ def test_what_a_poisoned_study_leaves(poisoned):
     folder = poisoned.path / "trials/poisoned/how=error"
     assert "seven is not a square" in (folder / "traceback.txt").read_text()
     assert "said before the end" in (folder / "log.txt").read_text()
+    log = (poisoned.path / "trials/poisoned/how=loop/log.txt").read_text()
+    child = int(log.partition("child ")[2].split()[0])
+    wait_until(lambda: not is_alive(child))  # what a trial has started ends with it
     summary = summarise(poisoned.path).sort("setting")
     assert summary.filter(setting="poisoned/how=loop")["failures"].to_list() == [1]
     assert summary.filter(setting="poisoned/how=good")["mean"].to_list() == [3.5]
@@ -198,6 +211,58 @@ def test_a_damaged_trial_is_made_again_with_the_same_bits(tmp_path, name):
     assert sorted(set(collect(folder).collect()["x"])) == [0, 2]  # left out
     assert run_study(folder).left == []
     assert digests(folder) == before
+
+
+def test_what_stands_in_the_way_of_a_trial_is_set_aside(tmp_path):
+    folder = tmp_path / "study"
+    run_study(folder, Study(*squares(4)))
+    before, places = digests(folder), [folder / f"trials/square/x={i}" for i in range(4)]
+    shutil.rmtree(places[0])
+    places[0].write_text("mine")
+    for place, name in zip(
+        places[1:], ("manifest.json", "log.txt", "results.parquet"), strict=True
+    ):
+        (place / name).unlink()
+        (place / name).mkdir()
+        (place / name / "mine").touch()
+    (places[2] / "manifest.json").unlink()
+    found = fates(folder, read_study(folder))
+    assert [found[f"square/x={i}"].state for i in range(4)] == [
+        *["damaged"] * 2,
+        "stopped",
+        "damaged",
+    ]
+    assert found["square/x=0"].reason == f"{places[0]} is not a folder"
+    assert run_study(folder).left == []
+    assert digests(folder) == before
+    assert places[0].with_name("x=0.damaged-0").read_text() == "mine"
+    assert (places[2] / "log.txt.damaged-0" / "mine").exists()
+
+
+def test_a_run_without_a_sound_checkpoint_is_set_aside(tmp_path):
+    arrays = {"weights": np.array([1.5, 2.5])}
+    with RunFolder.open(tmp_path / "run", {"seed": 3}) as run:
+        states = [run.save(step, arrays) / "state.npz" for step in (200, 400)]
+    states[1].write_bytes(b"nonsense")
+    assert set_aside(tmp_path) == []  # the older one will do
+    states[0].write_bytes(b"nonsense")
+    assert set_aside(tmp_path) == [tmp_path / "run.damaged-0"]
+    assert set_aside(tmp_path) == []
+
+
+def test_failures_are_counted_in_the_row_of_their_setting(tmp_path):
+    base = {**SQUARE, "arguments": {}}
+    study = Study(base, {"x": [2.0, 3.0], "seed": [0, 1, 2]})
+    with StudyFolder.open(tmp_path, study) as folder:
+        for trial in folder.study.trials:
+            place, row = trial_folder(tmp_path, trial), {"name": "square", "value": 4.0}
+            place.mkdir(parents=True)
+            if trial.values["x"] == 2.0 and trial.values["seed"] < 2:
+                trial_module._keep(trial, place, Fate("done"), [row])
+            else:
+                trial_module.write_failure(trial, place, "why", 1.0, kept=False)
+    table = summarise(tmp_path).select("setting", "n", "mean", "failures")
+    assert table.rows() == [("square/x=2.0", 2, 4.0, 1), ("square/x=3.0", 0, None, 3)]
 
 
 def test_a_study_may_grow_and_may_not_change(tmp_path):

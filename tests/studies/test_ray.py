@@ -76,7 +76,10 @@ def check_privacy(folder, pids):
     assert list((folder / "ray/files").glob("session_*"))
 
 
-def test_a_head_that_is_killed_ends_the_drive_and_resume_does_the_rest(tmp_path, expected):
+def test_a_head_that_is_killed_ends_the_drive_and_resume_does_the_rest(
+    tmp_path, expected, monkeypatch
+):
+    monkeypatch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "5")
     folder, base = tmp_path / "study", {**BASE, "arguments": {"seconds": 0.3}}
     driver = start_driver(folder, base, GRID, engine="ray", workers=2)
     wait_until(lambda: list(folder.glob("trials/*/*/manifest.json")))
@@ -90,40 +93,45 @@ def test_a_head_that_is_killed_ends_the_drive_and_resume_does_the_rest(tmp_path,
     assert digests(folder) == expected
 
 
+@pytest.fixture(scope="module")
+def cluster():
+    """The address of a Ray that somebody else has started, and what its users must know."""
+    told = {"RAY_AUTH_MODE": "disabled", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # at 127.0.0.1
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    ray = [str(Path(sys.executable).parent / "ray"), "start", "--head", "--block", "--num-cpus=2"]
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as files:
+        for name, value in told.items():
+            patch.setenv(name, value)
+        ray += [f"--port={port}", f"--temp-dir={files}", "--include-dashboard=false"]
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+        with subprocess.Popen(
+            ray, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=files
+        ) as head:
+            wait_until(lambda: any(is_called(p, b"ray::RuntimeEnv") for p in children(head.pid)))
+            yield f"127.0.0.1:{port}"
+            head.terminate()
+
+
+def test_a_cluster_that_is_there_already_gets_the_package(tmp_path, expected, cluster):
+    base = {**BASE, "arguments": {"seconds": 0.3}}
+    driver = start_driver(tmp_path / "study", base, GRID, engine="ray", address=cluster)
+    out, err = driver.communicate()
+    assert json.loads(out.splitlines()[-1]) == [0, 0, ""], err
+    assert digests(tmp_path / "study") == expected
+
+
 def test_a_poisoned_trial_on_ray(tmp_path):
     driver = start_driver(
         tmp_path / "study",
         {"function": "study_trials:poisoned"},
         {"how": ["exit", "good", "loop"]},
         engine="ray",
-        limits={"seconds": 2.0},
+        limits={"seconds": 8.0},  # the start of a worker is part of it
     )
     out, err = driver.communicate()
     assert json.loads(out.splitlines()[-1]) == [2, 0, ""], err
     rows = dict(collect(tmp_path / "study").select("trial", "reason").collect().iter_rows())
-    assert rows["poisoned/how=loop"] == "took longer than its limit of 2 s"
+    assert rows["poisoned/how=loop"] == "took longer than its limit of 8 s"
     assert "exit code 7" in rows["poisoned/how=exit"]
-
-
-def test_a_cluster_that_is_there_already_gets_the_package(tmp_path, expected, monkeypatch):
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # so that it is bound to 127.0.0.1
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    ray = [str(Path(sys.executable).parent / "ray"), "start", "--head", "--block", "--num-cpus=2"]
-    with tempfile.TemporaryDirectory() as files:  # pytest's own have names too long for sockets
-        ray += [f"--port={port}", f"--temp-dir={files}", "--include-dashboard=false"]
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-        head = subprocess.Popen(
-            ray, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=files
-        )
-        wait_until(lambda: any(is_called(p, b"ray::RuntimeEnv") for p in children(head.pid)))
-        base = {**BASE, "arguments": {"seconds": 0.3}}
-        address = f"127.0.0.1:{port}"
-        driver = start_driver(tmp_path / "study", base, GRID, engine="ray", address=address)
-        out, err = driver.communicate()
-        head.terminate()
-        head.wait()
-    assert json.loads(out.splitlines()[-1]) == [0, 0, ""], err
-    assert digests(tmp_path / "study") == expected

@@ -90,6 +90,8 @@ def test_a_file_says_the_same(tmp_path):
         ("total_timesteps", "total_timestep", "did you mean total_timesteps?"),
         ("seconds", "second", "no limit 'second'; did you mean seconds?"),
         ("seconds = 60", "seconds = -1", "seconds is -1"),
+        ("seconds = 60", "seconds = '60'", "seconds is '60'; give a number"),
+        ('"frontier"', "7", "name is 7; give a text"),
         ("discount", "dicount", "did you mean discount?"),
         ("[0.2, inf]", "0.2", "threshold is 0.2; give a list"),
         ("[0.2, inf]", "[0.2, 0.2]", "portfolio/threshold=0.2/order=1 is there twice"),

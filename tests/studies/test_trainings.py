@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from benchmarks.killing import kill, workers_of
 
+from downside.environments import Bandit
 from downside.specification import make_agent
 from downside.studies.collecting import collect, summarise
 from downside.studies.driving import run_study
@@ -61,13 +62,6 @@ def test_what_a_training_leaves(undisturbed):
     assert summary["mean_reach"][0] == pytest.approx(reach, rel=1e-4)
 
 
-def test_a_new_worker_and_a_used_one_give_the_same_bits(undisturbed, warm):
-    study = Study(BASE, {**GRID, "threshold": [0.4]})  # the second trial of the other study
-    run_study(warm, study, workers=1)
-    name = "bandit/threshold=0.4/seed=3"
-    assert digests(warm)[name] == digests(undisturbed)[name]
-
-
 def test_a_training_that_is_killed_goes_on_and_ends_with_the_same_bits(undisturbed, warm):
     driver = start_driver(warm, BASE, GRID, workers=1)
     for name in ("0.2", "0.4"):
@@ -92,14 +86,18 @@ def test_the_same_bits_on_ray(undisturbed, warm):
     assert digests(warm) == digests(undisturbed)
 
 
-def test_a_learner_that_is_not_finite_fails_its_trial(tmp_path):
-    base = {**BASE, "settings": {"target": 1.0, "threshold": 0.2}, "total_timesteps": 4000}
-    base["env_arguments"] = {"mean_b": 3e38, "std_b": 3e38}
-    drive = run_study(tmp_path / "study", Study(base), workers=1)
-    (fate,) = drive.fates.values()
-    assert fate.state == "failed"
-    assert "learner 0: " in fate.reason
-    assert not fate.kept
+def test_a_learner_that_is_not_finite_fails_and_the_next_in_a_new_worker_has_the_bits_of_a_used_one(
+    undisturbed, warm
+):
+    base = {**BASE, "settings": {"target": 1.0, "threshold": 0.4}, "seed": 3}
+    study = Study(base, {"env_arguments.std_b": [3e38, Bandit().std_b]})
+    drive = run_study(warm, study, workers=1)
+    first, second = drive.fates.values()
+    assert (first.state, first.kept) == ("failed", False)
+    assert "learner 0: " in first.reason
+    used = digests(undisturbed)["bandit/threshold=0.4/seed=3"]  # the second trial of its worker
+    for name in ("policy.npz", "records.parquet"):
+        assert second.files[name] == used[name]
 
 
 def test_the_agent_of_a_trial_is_that_of_its_specification(undisturbed):

@@ -1,6 +1,7 @@
 """Training N steps, being stopped, and N more in a new process gives the bits of 2N at once."""
 
 import hashlib
+import itertools
 import os
 import random
 import shutil
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 import warnings
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -18,9 +20,10 @@ import pytest
 from downside.control import NAC, NRCPO
 from downside.environments import Bandit, Portfolio
 from downside.signals import Centralised
-from downside.store import StoreError
+from downside.store import RunFolder, StoreError, newest_facts
 from downside.store.status import read_status
-from downside.training import keeping
+from downside.training import keeping, pacing
+from downside.training import run as run_module
 
 QUIET = {"progress_bar": False}
 STEPS = 8_000
@@ -45,8 +48,8 @@ import jax
 folder, way, devices, precision, steps, tests = sys.argv[1:7]
 jax.config.update("jax_num_cpu_devices", int(devices))
 sys.path.insert(0, tests)
-from training.test_keeping import digest, keeping, make
-keeping.SAVE_SECONDS = 0.0
+from training.test_keeping import digest, make, pacing
+pacing.pause = lambda *_: 0.0
 agent = make(None if folder == "-" else folder, way, precision=precision)
 print("ready", flush=True)
 agent.learn(int(steps), progress_bar=True)
@@ -204,6 +207,36 @@ def test_the_status_is_in_words(tmp_path):
     assert "learner-steps/s" in status["speed"]
 
 
+@pytest.mark.parametrize("call", ["write_records", "save"])
+def test_a_run_that_dies_in_its_last_save_leaves_the_same_table(tmp_path, monkeypatch, call):
+    whole, folder = bandit(tmp_path / "whole").learn(4_000, **QUIET), tmp_path / "run"
+    kept = getattr(RunFolder, call)
+
+    def die(self, *arguments):
+        if (arguments[0].height == 4) if call == "write_records" else (arguments[0] == 4_000):
+            raise ConnectionError
+        return kept(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, call, die)
+        with pytest.raises(ConnectionError):
+            bandit(folder).learn(4_000, **QUIET)
+    np.testing.assert_array_equal(bandit(folder).learn(4_000, **QUIET).theta, whole.theta)
+    tables = [(tmp_path / name / "records.parquet").read_bytes() for name in ("whole", "run")]
+    assert tables[0] == tables[1]
+
+
+def test_the_speed_is_that_of_compiled_steps(tmp_path, monkeypatch):
+    """The first chunk of 2000 steps takes 10 s, since it compiles; the other three 0.5 s each."""
+    ticks = itertools.chain.from_iterable((0.0, 10.0 if i == 0 else 0.5) for i in range(4))
+    monkeypatch.setattr(run_module, "time", SimpleNamespace(perf_counter=ticks.__next__))
+    bandit(tmp_path / "run").learn(8_000, **QUIET)
+    step, facts = newest_facts(tmp_path / "run")
+    assert (step, facts["seconds"]) == (8_000, 11.5)
+    assert facts["speed"] == 6_000 * facts["learners"] / 1.5
+    assert read_status(tmp_path / "run")["speed"] == f"{facts['speed']:,.0f} learner-steps/s"
+
+
 def test_other_versions_are_said(bandit_folder, monkeypatch):
     monkeypatch.setattr(keeping, "versions", lambda: {"jax": "9.9"})
     with pytest.warns(UserWarning, match=r"other versions \(jax .* then, 9\.9 now\)"):
@@ -213,7 +246,7 @@ def test_other_versions_are_said(bandit_folder, monkeypatch):
 def test_a_folder_that_is_removed_while_running_is_said_and_the_agent_goes_on(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(keeping, "SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(pacing, "pause", lambda *_: 0.0)
     folder = tmp_path / "run"
     agent = bandit(folder)
 

@@ -21,13 +21,6 @@ LONGEST_TRACEBACK = 4000
 Row = dict[str, Any]
 
 
-def write_study_page(folder: Path) -> Path:
-    """Write ``report.html`` into the folder of a study; returns its path."""
-    path = folder / "report.html"
-    path.write_text(study_page(folder), encoding="utf-8")
-    return path
-
-
 def study_page(folder: Path) -> str:
     """The whole document."""
     study = read_study(folder)

@@ -85,7 +85,7 @@ def find_newest(path: Path, max_bytes: int) -> Checkpoint | None:
         else:
             if not names:
                 return None
-            raise StoreError(
+            raise DamagedError(
                 f"every checkpoint in {path} is damaged; restore one from a copy, or give "
                 "another folder:\n" + "\n".join(f"  {damage}" for damage in skipped)
             )

@@ -16,7 +16,7 @@ class StoreError(RuntimeError):
 
 
 class DamagedError(StoreError):
-    """This one checkpoint cannot be read; an older one may do."""
+    """This checkpoint cannot be read, and an older one may do; or none can."""
 
 
 def _nothing() -> str:

@@ -26,7 +26,7 @@ def _in_words(found: Checkpoint, process: Holder | None) -> dict[str, Any]:
     status: dict[str, Any] = {
         "steps": f"{found.step:,} of {goal:,} ({found.step / goal:.0%})",
         "learners": learners,
-        "speed": _speed(found.step * learners, float(facts["seconds"])),
+        "speed": _speed(facts, found.step * learners),
     }
     if "mean" in facts:
         status["mean return"] = _rounded([facts["mean"]])
@@ -48,8 +48,12 @@ def _in_words(found: Checkpoint, process: Holder | None) -> dict[str, Any]:
     return status
 
 
-def _speed(steps: int, seconds: float) -> str:
-    return f"{steps / seconds:,.0f} learner-steps/s" if seconds > 0 else "not started"
+def _speed(facts: dict[str, Any], steps: int) -> str:
+    """Without compiling, once there was more than that."""
+    seconds = float(facts["seconds"])
+    if not seconds > 0:
+        return "not started"
+    return f"{float(facts.get('speed', steps / seconds)):,.0f} learner-steps/s"
 
 
 def _numbered(word: str, j: int) -> str:

@@ -73,15 +73,18 @@ def summarise(path: str | Path) -> pl.DataFrame:
     """A row per setting: means over seeds with 95% intervals, share that meets the bound, failures.
 
     A setting is all that the trials vary but the seed. The interval is Student's over learners.
+    Trials that failed without a number have a row of their own only where their setting has none.
     """
     study = read_study(path)
     settings = [t.id.replace(f"/seed={json.dumps(t.values.get('seed'))}", "") for t in study.trials]
     named = pl.DataFrame({"trial": [t.id for t in study.trials], "setting": settings}).lazy()
     keys = ["setting", "threshold", "name"]
+    rows = collect(path).join(named, on="trial", maintain_order="left")
+    failed = pl.col("trial").filter(pl.col("state") == "failed").n_unique().over("setting")
+    is_empty = pl.all_horizontal(pl.col("threshold", "name", "mean").is_null())
     table = (
-        collect(path)
-        .join(named, on="trial", maintain_order="left")
-        .with_columns(value=pl.coalesce("mean", "value"))
+        rows.with_columns(value=pl.coalesce("mean", "value"), failures=failed)
+        .filter(~is_empty | is_empty.all().over("setting"))
         .group_by(keys, maintain_order=True)
         .agg(
             n=pl.col("value").is_finite().sum(),
@@ -91,7 +94,7 @@ def summarise(path: str | Path) -> pl.DataFrame:
             risk_spread=pl.col("risk").filter(pl.col("risk").is_finite()).std(),
             meet=pl.col("meets").cast(pl.Float64).mean(),
             multiplier=pl.col("multiplier").mean(),
-            failures=pl.col("trial").filter(pl.col("state") == "failed").n_unique(),
+            failures=pl.col("failures").first(),
         )
         .collect()
     )

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from downside.checks import check_choice, check_count
-from downside.studies.folder import Fate, StudyFolder
+from downside.studies.folder import Fate, StudyFolder, trial_folder
 from downside.studies.local import run_local
+from downside.studies.mending import set_aside
 from downside.studies.study import Study, Trial
 from downside.studies.supervising import Event, StoppedError
 from downside.training.interrupts import Interrupts
@@ -54,9 +55,9 @@ def run_study(
     """Run all trials of a study that are not done; without ``study``, that of the folder.
 
     Whatever stopped an earlier drive, this one goes on: done trials stay as they are, others go on
-    from their checkpoints. Failed ones are left alone unless ``retry_failed``. ``only`` are the ids
-    of the trials that are meant, all by default; ``anew``, they begin again from nothing.
-    ``watch`` is told of every event, and of None now and then.
+    from their checkpoints, and what is damaged is set aside. Failed ones are left alone unless
+    ``retry_failed``. ``only`` are the ids of the trials that are meant, all by default; ``anew``,
+    they begin again from nothing. ``watch`` is told of every event, and of None now and then.
 
     >>> import tempfile
     >>> study = Study({"function": "downside.studies.driving:hypotenuse", "arguments": {"a": 3.0}},
@@ -79,6 +80,9 @@ def run_study(
             folder.forget_failures([t for t in meant if before[t.id].state == "failed"])
             before = folder.fates()
         waiting = [t for t in meant if before[t.id].state not in ("done", "failed")]
+        for trial in waiting:
+            if before[trial.id].state != "waiting":
+                set_aside(trial_folder(folder.path, trial))
         why = _drive(folder, waiting, engine, workers, address, watch) if waiting else ""
         return Drive(folder.path, folder.study, folder.fates(), why)
 

@@ -115,6 +115,9 @@ def fates(path: str | Path, study: Study) -> dict[str, Fate]:
 
 def read_fate(folder: Path) -> Fate:
     """What has become of the trial in a folder; "running" is asked for with `is_running`."""
+    for path, is_right in ((folder, Path.is_dir), (folder / MANIFEST, Path.is_file)):
+        if path.exists() and not is_right(path):
+            return Fate("damaged", f"{path} is not a {'folder' if path == folder else 'file'}")
     try:
         document = read_document(folder / MANIFEST)
     except DamagedError as error:
@@ -127,7 +130,7 @@ def read_fate(folder: Path) -> Fate:
         with explaining(f"{folder / name} could not be read"):
             try:
                 content = (folder / name).read_bytes()
-            except FileNotFoundError:
+            except (FileNotFoundError, IsADirectoryError):
                 return Fate("damaged", f"{folder / name} is missing")
         if hashlib.sha256(content).hexdigest() != sha256:
             return Fate("damaged", f"{folder / name} does not have the SHA-256 of its manifest")

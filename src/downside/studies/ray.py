@@ -28,6 +28,7 @@ from downside.studies.supervising import MOST_KILLS, Event, StoppedError, Superv
 
 _SOCKETS = 40  # characters; Ray puts about 65 more behind, and a socket's path has at most 107
 _LOCAL = "127.0.0.1"
+_HEAD_SECONDS = "RAY_gcs_rpc_server_reconnect_timeout_s"
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
 
 
@@ -157,6 +158,7 @@ def _settings(path: Path) -> dict[str, str]:
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # this machine alone: bound to 127.0.0.1
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        _HEAD_SECONDS: os.environ.get(_HEAD_SECONDS, "15"),  # a head of our own never comes back
         "RAY_worker_niceness": "0",  # its own is 15: on a busy machine nearly nothing
     }
 

@@ -104,7 +104,12 @@ class Study:
                 raise ValueError("it has no [base], the specification that the trials share")
             limits = document.get("limits", {})
             check_names("limit", limits, ("seconds", "memory_gb"))
+            for key, value in limits.items():
+                if isinstance(value, bool) or not isinstance(value, int | float):
+                    raise ValueError(f"{key} is {value!r}; give a number above 0")
             name = document.get("name", path.stem)
+            if not isinstance(name, str) or not name or "/" in name:
+                raise ValueError(f"name is {name!r}; give a text, as for a folder")
             return Study(document["base"], document.get("grid"), name=name, **limits)
         except (ValueError, TypeError) as error:
             raise ValueError(f"{path}: {error}") from error

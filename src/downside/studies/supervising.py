@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, final
@@ -104,9 +105,10 @@ class Supervisor:
                 return write_failure(trial, folder, words, time.monotonic() - began, kept=True)
 
     def close(self) -> None:
-        """End the worker, now."""
+        """End the worker and what it has started, now."""
         if self._process is not None:
-            self._process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)  # it leads a session of its own
             self._process.wait()
             assert self._process.stdin is not None
             self._process.stdin.close()

@@ -10,6 +10,7 @@ from downside.agent import Agent
 from downside.signals import Constraint, TDError
 from downside.specification import make_agent
 from downside.store.npz import write_npz
+from downside.training.keeping import table
 
 
 def run_training(
@@ -23,12 +24,10 @@ def run_training(
     agent = make_agent(inner, folder=folder / "run")
     agent.learn(specification["total_timesteps"], progress_bar=True)
     failures = agent.failures()
-    policy = io.BytesIO()
+    policy, records = io.BytesIO(), io.BytesIO()
     write_npz(policy, {"theta": agent.theta})
-    kept = {
-        "policy.npz": policy.getvalue(),
-        "records.parquet": (folder / "run" / "records.parquet").read_bytes(),
-    }
+    table(agent.records).write_parquet(records)
+    kept = {"policy.npz": policy.getvalue(), "records.parquet": records.getvalue()}
     rows = learner_rows(agent, specification, sound=not failures)
     return rows, kept, "; ".join(failures)
 

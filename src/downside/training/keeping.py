@@ -20,15 +20,8 @@ import numpy as np
 
 from downside.records import record
 from downside.store import Checkpoint, RunFolder, StoreError
+from downside.training.pacing import Pace
 from downside.training.run import Report
-
-SAVE_SECONDS = 10.0
-"""The longest time between two checkpoints, and so what a kill can lose of a long run."""
-
-SAVE_SHARE, MOST_SHARE, LOST_SHARE = 0.1, 0.2, 0.02
-"""Sooner where little has been computed, as long as saving takes a small share of the time.
-
-On a busy disk a save can take ten times as long as the one before; the share is of the quickest."""
 
 
 @record
@@ -54,7 +47,7 @@ class Keeper(AbstractContextManager["Keeper"]):
         self.path, self._identity, self._keep = Path(folder).absolute(), identity, keep
         self._facts: dict[str, Any] = {}
         self._open: RunFolder | None = None
-        self._due, self._quickest, self._is_warm = 0.0, SAVE_SECONDS, False
+        self._pace = Pace()
 
     def find(self, learners: Any) -> Saved | None:
         """The newest intact checkpoint, if the folder holds one of this run; learners as given."""
@@ -71,7 +64,7 @@ class Keeper(AbstractContextManager["Keeper"]):
         importlib.import_module("polars")  # now, so that no save waits for it
 
         self._open = RunFolder.open(self.path, self._identity, keep=self._keep)
-        self._due = time.monotonic()
+        self._pace = Pace()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -92,7 +85,7 @@ class Keeper(AbstractContextManager["Keeper"]):
     @property
     def is_due(self) -> bool:
         """Whether the last checkpoint is old enough for a new one."""
-        return time.monotonic() >= self._due
+        return self._pace.is_due
 
     def save(self, steps: int, saved: Saved, facts: dict[str, Any]) -> None:
         """Write a checkpoint and the table of records."""
@@ -111,26 +104,10 @@ class Keeper(AbstractContextManager["Keeper"]):
             "versions": versions(),
             "threads": os.environ.get("PJRT_NPROC", str(os.cpu_count())),
         }
-        self._open.save(steps, arrays, facts)
-        if saved.reports:
+        if saved.reports:  # first, so that the table of a run that has ended is never behind
             self._open.write_records(table(records))
-        self._due = now = time.monotonic()
-        if self._is_warm:  # what the first one takes says nothing about the next
-            self._quickest = min(self._quickest, now - began)
-            self._due += _pause(now - began, self._quickest, saved.seconds)
-        self._is_warm = True
-
-
-def _pause(cost: float, quickest: float, seconds: float) -> float:
-    """How long to wait with the next checkpoint, after so long a run.
-
-    >>> [_pause(cost, quickest, 5.0) for cost, quickest in ((1/64, 1/64), (1/4, 1/64), (1/4, 1/4))]
-    [0.15625, 1.25, 2.5]
-    >>> _pause(1/64, 1/64, seconds=100.0)
-    2.0
-    """
-    saving = max(quickest / SAVE_SHARE, cost / MOST_SHARE)
-    return min(SAVE_SECONDS, max(saving, LOST_SHARE * seconds))
+        self._open.save(steps, arrays, facts)
+        self._pace.saved(time.monotonic() - began)
 
 
 def saved_in(found: Checkpoint, learners: Any) -> Saved:
