@@ -58,6 +58,14 @@ def test_every_trial_is_done_and_the_results_are_one_table(undisturbed):
     assert read_fate(undisturbed / "trials/square/x=7").attempts == 1
 
 
+def test_the_start_of_a_process_is_not_the_trials_time(tmp_path, monkeypatch):
+    (tmp_path / "sitecustomize.py").write_text("import time\ntime.sleep(4.0)\n")
+    monkeypatch.chdir(tmp_path)  # where workers look for modules too
+    run_study(tmp_path / "study", Study({**SQUARE, "arguments": {"x": 3}}, seconds=3.0))
+    assert read_fate(tmp_path / "study/trials/square").state == "done"
+
+
+
 def test_a_second_drive_does_nothing(undisturbed):
     before = digests(undisturbed)
     assert run_study(undisturbed).left == []

@@ -24,6 +24,7 @@ from downside.store.plain import encode
 from downside.studies.folder import Fate, read_fate
 from downside.studies.study import Limits, Trial
 from downside.studies.trial import DiskError, count_attempts, write_failure
+from downside.studies.worker import BEGUN
 
 MOST_KILLS, MOST_CRASHES, MOST_STARTS = 20, 2, 30
 """Attempts without progress before a trial fails: kills come from outside, crashes from within.
@@ -32,6 +33,7 @@ A worker that dies before it has begun says nothing about the trial, until very 
 
 LOOK_SECONDS = 0.1
 STOP_SECONDS = 60.0
+START_SECONDS = 300.0  # of a process, which do not count as the trial's
 _SENT = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -146,7 +148,7 @@ class Supervisor:
         """One attempt: a fate, or (why it ended without one, was it a crash, is that the end)."""
         assert self._process is not None
         order = {"trial": encode("trial", asdict(trial)), "folder": str(folder)}
-        deadline = time.monotonic() + limits.seconds
+        deadline, is_begun = time.monotonic() + START_SECONDS, False
         try:
             assert self._process.stdin is not None
             self._process.stdin.write(json.dumps(order).encode() + b"\n")
@@ -157,7 +159,12 @@ class Supervisor:
         while True:
             if select.select([self._answers], [], [], LOOK_SECONDS)[0]:
                 line = self._read_line()
-                return self._obituary() if line is None else self._judged(json.loads(line), folder)
+                if line is None:
+                    return self._obituary()
+                answer = json.loads(line)
+                if answer["state"] != BEGUN:
+                    return self._judged(answer, folder)
+                deadline, is_begun = time.monotonic() + limits.seconds, True
             now = time.monotonic()
             if stopped():
                 asked = asked or self._ask_to_stop(now)
@@ -166,6 +173,8 @@ class Supervisor:
                     raise StoppedError
             elif now > deadline:
                 self.close()
+                if not is_begun:
+                    return f"its process did not start within {START_SECONDS:g} s", False, False
                 return f"took longer than its limit of {limits.seconds:g} s", True, True
             elif (used := _memory_gb(self._process.pid)) > limits.memory_gb:
                 self.close()
@@ -202,7 +211,7 @@ class Supervisor:
         """The rest of a line; None when the process is gone."""
         line = bytearray()
         while not line.endswith(b"\n"):
-            part = os.read(self._answers, 65536)
+            part = os.read(self._answers, 1)  # not more: another line may follow
             if not part:
                 return None
             line += part

@@ -20,6 +20,7 @@ from downside.store.plain import decode
 from downside.studies.study import Trial
 from downside.studies.trial import DiskError, run_trial
 
+BEGUN = "begun"  # said when a trial's own time begins, without the start of the process
 _PR_SET_PDEATHSIG = 1
 
 
@@ -30,8 +31,13 @@ def main() -> None:
     orders: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_read_orders, args=(orders,), daemon=True).start()
     while True:
-        answer = follow(json.loads(orders.get()))
-        os.write(answers, json.dumps(answer).encode() + b"\n")
+        order = json.loads(orders.get())
+        _say(answers, {"state": BEGUN})
+        _say(answers, follow(order))
+
+
+def _say(answers: int, answer: dict[str, str]) -> None:
+    os.write(answers, json.dumps(answer).encode() + b"\n")
 
 
 def follow(order: dict[str, Any]) -> dict[str, str]:
