@@ -9,16 +9,14 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from downside import load, load_policy
 from downside.bases import Polynomial
 from downside.control import NAC, NRCPO
-from downside.policies import Beta, Gaussian, Gibbs, SquashedGaussian
+from downside.policies import Gibbs
 from downside.signals import Constraint
 from downside.store import StoreError
 from downside.training import hosting
-from downside.training.sampling import sampler
 from host_environments import Drift, Spaces
 
 QUIET = {"progress_bar": False}
@@ -178,15 +176,6 @@ def test_a_broken_environment_is_named_before_anything_is_learnt_from_it(fault):
     assert agent.steps == 0
 
 
-@pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.name)
-def test_a_vector_environment_is_as_many_streams_in_every_autoreset_mode(mode):
-    envs = SyncVectorEnv([Drift] * 3, autoreset_mode=mode)
-    found = make(envs).learn(2 * PERIOD, **QUIET)
-    found.evaluate(3)  # with the only copies that there are
-    found.learn(2 * PERIOD, **QUIET)
-    np.testing.assert_array_equal(found.theta, make(num_envs=3).learn(4 * PERIOD, **QUIET).theta)
-
-
 class Endless(Drift):
     def step(self, action):
         self.x = min(max(self.x, -2.0), 2.0)
@@ -316,28 +305,6 @@ assert "gymnasium" not in sys.modules
         (tmp_path / "junk.json").write_text(junk)
         with pytest.raises(ValueError, match=r"junk\.json cannot be read"):
             load_policy(tmp_path / "junk.json")
-
-
-@pytest.mark.parametrize(
-    "policy",
-    [
-        Gibbs(Polynomial(2, order=2, low=-1.0, high=1.0), 4),
-        Gibbs(Polynomial(2), 3, hidden=(5,)),
-        Gaussian(Polynomial(2), size=2, floor=0.1),
-        SquashedGaussian(Polynomial(2, order=2), low=(-1.0, 0.0), high=(3.0, 0.5)),
-        Beta(Polynomial(2), low=-1.0),
-    ],
-    ids=lambda policy: type(policy).__name__,
-)
-def test_the_prepared_sampler_draws_what_the_policy_draws(policy):
-    rng = np.random.default_rng(2)
-    theta = rng.normal(size=policy.n_params)
-    sample = sampler(policy, theta)
-    for _ in range(50):
-        obs, noise = rng.normal(size=2), policy.draw(rng)
-        np.testing.assert_allclose(
-            sample(obs, noise), policy.sample(theta, obs, noise), rtol=1e-9, atol=1e-12
-        )
 
 
 def evaluate_policy(model, env, n_eval_episodes, deterministic=True):

@@ -311,11 +311,11 @@ class Agent:
                 n_episodes=n_episodes or 10_000,
                 **options,
             )
-        if self._hosting.make is None:  # the only copy: learning has to find its way back
+        host, is_spare = self._hosting.for_evaluation()
+        if not is_spare:  # the only copy: learning has to find its way back
             assert self._host is not None
             self._host.is_clean = False
-        host = self._hosting.first if self._hosting.make is None else self._hosting.make()
-        return evaluate_host(
+        found = evaluate_host(
             host,
             acting(self.policy, theta, host.action_space, deterministic=deterministic),
             target,
@@ -324,6 +324,9 @@ class Agent:
             seed=seed,
             **options,
         )
+        if is_spare:
+            host.close()
+        return found
 
     def _take(self, chunk: run.Chunk) -> None:
         reports = self._state.reports

@@ -14,19 +14,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
-from gymnasium.vector import SyncVectorEnv, VectorEnv
+from gymnasium.vector import VectorEnv
 from jaxtyping import Array, Float
 
 from downside.bases import Basis, Scaled
 from downside.bases.layout import FromSpace
 from downside.bases.spaces import basis_for
 from downside.environments.python import HostEnvironment, settled, wrap
+from downside.environments.vectors import HostVector
 from downside.policies.base import Policy
 from downside.policies.spaces import policy_for
 from downside.records import record, static
-from downside.training.hosting import Hosting
+from downside.training.hosting import Hosting, alone
 from downside.training.recorded import Hosted
-from downside.training.streams import copied, empty, stack
+from downside.training.trees import copied, empty, stack
 
 N_SAMPLE = 1000
 HIDDEN = (64, 64)
@@ -38,41 +39,28 @@ def hosting_for(
     env: Any, options: dict[str, Any] | None, discount: float | None, horizon: int | None
 ) -> Hosting:
     """Where copies of an environment come from, whether by id, by a function, or one as it is."""
-    make: Callable[[], HostEnvironment] | None = None
-    if isinstance(env, VectorEnv):
-        return _from_vector(env, discount, horizon)
+
+    def host_of(made: Any) -> HostEnvironment | HostVector:
+        if isinstance(made, VectorEnv):
+            return HostVector(made, discount, horizon)
+        return settled(wrap(lambda: made), discount, horizon)
+
+    make: Callable[[], HostEnvironment | HostVector] | None = None
     if isinstance(env, str):
-        made = lambda: gymnasium.make(env, **(options or {}))  # noqa: E731
+        make = lambda: host_of(gymnasium.make(env, **(options or {})))  # noqa: E731
         named: dict[str, Any] = {"id": env, "options": dict(options or {})}
-    elif callable(env) and not isinstance(env, gymnasium.Env):
-        made = lambda: env(**(options or {}))  # noqa: E731
+    elif callable(env) and not isinstance(env, gymnasium.Env | VectorEnv):
+        make = lambda: host_of(env(**(options or {})))  # noqa: E731
         named = {"factory": _name(env), "options": dict(options or {})}
     else:
-        made = None
         named = {"instance": str(env)}
         if options:
             raise ValueError(
                 f"env_options are {options}, and the environment is made already; give its id"
             )
-    if made is not None:
-        make = lambda: settled(wrap(made), discount, horizon)  # noqa: E731
-    first = make() if make else settled(wrap(env), discount, horizon)
+    first = make() if make else host_of(env)
     named |= {"discount": first.discount, "horizon": first.horizon}
-    return Hosting(first, make, named, means=random_steps(first, 2)[1])
-
-
-def _from_vector(
-    envs: VectorEnv[Any, Any, Any], discount: float | None, horizon: int | None
-) -> Hosting:
-    """The copies of a vector environment, one by one: its autoreset mode changes nothing."""
-    if not isinstance(envs, SyncVectorEnv):
-        raise ValueError(
-            f"{envs} cannot be stepped copy by copy; give a SyncVectorEnv, or the environment of "
-            "one copy and num_envs="
-        )
-    first, *others = (settled(wrap(one), discount, horizon) for one in envs.envs)
-    named = {"instance": str(envs), "discount": first.discount, "horizon": first.horizon}
-    return Hosting(first, None, named, means=random_steps(first, 2)[1], others=others)
+    return Hosting(first, make, named, means=random_steps(alone(first), 2)[1])
 
 
 def random_steps(host: HostEnvironment, n_steps: int) -> tuple[Any, bool]:
@@ -91,12 +79,14 @@ def random_steps(host: HostEnvironment, n_steps: int) -> tuple[Any, bool]:
     return stack(seen), means
 
 
-def default_policy(host: HostEnvironment, basis: Basis | None, name: PolicyName) -> Policy:
+def default_policy(
+    host: HostEnvironment | HostVector, basis: Basis | None, name: PolicyName
+) -> Policy:
     """A policy for the spaces, on this basis or a default one."""
     chosen, space = basis, host.observation_space
     if chosen is None:
         numbered = isinstance(space, spaces.Discrete)
-        sample = None if numbered else random_steps(host, N_SAMPLE)[0]
+        sample = None if numbered else random_steps(alone(host), N_SAMPLE)[0]
         chosen = widened(basis_for(space, sample, clipped=True), space)
     return policy_for(host.action_space, chosen, HIDDEN if name == "mlp" else ())
 
@@ -116,7 +106,7 @@ def widened(basis: FromSpace, space: spaces.Space[Any]) -> FromSpace:
     return replace(basis, basis=replace(inner, inputs=replace(inner.inputs, scale=scale)))
 
 
-def problem_of(host: HostEnvironment, num_envs: int) -> Hosted:
+def problem_of(host: HostEnvironment | HostVector, num_envs: int) -> Hosted:
     """What learners must know of an environment on the host."""
     example = jax.tree.map(lambda x: x[0], empty(host.observation_space, 1))
     return Hosted(host.discount, example, host.horizon, num_envs)
