@@ -1,0 +1,84 @@
+"""How an observation fails to be an element of its space."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from gymnasium import Space, spaces
+
+from downside.environments.findings import Severity, shown
+
+
+def misfits(space: Space[Any], value: Any, name: str) -> Iterator[tuple[Severity, str, str]]:
+    """How a value fails to be an element of its space."""
+    if isinstance(space, spaces.Dict):
+        if not isinstance(value, dict):
+            yield (
+                "error",
+                f"{name} is {shown(value)}, not a dictionary",
+                "return a dictionary, as its space",
+            )
+            return
+        missing, extra = space.spaces.keys() - value.keys(), value.keys() - space.spaces.keys()
+        if missing or extra:
+            words = [f"lacks {', '.join(map(repr, sorted(missing)))}"] if missing else []
+            words += [f"has {', '.join(map(repr, sorted(extra)))} too many"] if extra else []
+            yield "error", f"{name} {' and '.join(words)}", "return the keys of its Dict space"
+            return
+        for key, part in space.spaces.items():
+            yield from misfits(part, value[key], f"{name}[{key!r}]")
+        return
+    if isinstance(space, spaces.Tuple):
+        if not isinstance(value, tuple) or len(value) != len(space.spaces):
+            what = f"{name} is {shown(value)}, not a tuple of {len(space.spaces)}"
+            yield "error", what, "return a tuple, as its space"
+            return
+        for i, (part, entry) in enumerate(zip(space.spaces, value, strict=True)):
+            yield from misfits(part, entry, f"{name}[{i}]")
+        return
+    yield from _leaf_misfits(space, value, name)
+
+
+def _leaf_misfits(space: Space[Any], value: Any, name: str) -> Iterator[tuple[Severity, str, str]]:
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        array = np.asarray(None)
+    dtype = np.dtype(space.dtype)
+    if array.dtype.kind not in "biuf":
+        yield "error", f"{name} is {shown(value)}, not numbers", f"return numbers, as {space}"
+    elif array.shape != space.shape:
+        what = f"{name} has the shape {array.shape}, and its space {space.shape}"
+        yield "error", what, "return the shape of the space, or declare this one"
+    elif array.dtype.kind == "f" and np.any(np.isnan(array)):
+        yield "error", f"{name} holds NaN", "look for a division by 0 or an overflow in step"
+    elif not np.can_cast(array.dtype, dtype, "same_kind"):
+        what = f"{name} has the type {array.dtype}, and its space {dtype}"
+        yield "error", what, f"return it as .astype(np.{dtype}), or declare the other type"
+    elif isinstance(space, spaces.Box):
+        if array.dtype != dtype:
+            what = f"{name} has the type {array.dtype}, and its space {dtype}"
+            yield "warning", what, f"return it as .astype(np.{dtype}), or declare the other type"
+        if np.any(np.isinf(array)):
+            yield "error", f"{name} is infinite", "return finite numbers: nothing learns from them"
+            return
+        over = np.maximum(space.low - array, array - space.high).max(initial=0.0)
+        size = np.abs(array).max(initial=1.0)
+        if over > 1e-4 * size:
+            what = f"{name} lies outside its Box by {over:.3g}"
+            advice = "declare wider bounds, or -inf and inf: features are scaled by the bounds"
+            yield "warning", what, advice
+    elif not space.contains(array.astype(dtype)[()] if array.ndim == 0 else array.astype(dtype)):
+        yield "error", f"{name} is {shown(value)}, outside {space}", "declare a larger space"
+
+
+def leaves(space: Space[Any]) -> Iterator[Space[Any]]:
+    """The spaces of plain arrays that it is made of."""
+    if isinstance(space, spaces.Dict):
+        for part in space.spaces.values():
+            yield from leaves(part)
+    elif isinstance(space, spaces.Tuple):
+        for part in space.spaces:
+            yield from leaves(part)
+    else:
+        yield space
