@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from downside import load, load_policy
+from downside import defaults, load, load_policy
 from downside.bases import Polynomial
 from downside.control import NAC, NRCPO
 from downside.policies import Gibbs
@@ -75,8 +75,11 @@ def test_an_interruption_in_the_middle_of_a_period_loses_nothing():
 
 def test_an_environment_that_ignores_its_seed_goes_on_with_a_word(tmp_path):
     dishonest = lambda: Drift(honest=False)  # noqa: E731
-    make(dishonest).learn(3 * PERIOD, **QUIET).save(tmp_path / "agent")
-    with pytest.warns(UserWarning, match=r"did not repeat its episode .* draw all random numbers"):
+    with pytest.warns(UserWarning, match=r"\(in the first observation\); call super\(\)\.reset"):
+        agent = make(dishonest)
+    agent.learn(3 * PERIOD, **QUIET).save(tmp_path / "agent")
+    repeats, draws = (r"same seed and the same", r"did not repeat its episode .* draw all random")
+    with pytest.warns(UserWarning, match=repeats), pytest.warns(UserWarning, match=draws):
         again = load(tmp_path / "agent", env=dishonest)
     assert again.learn(2 * PERIOD, **QUIET).steps == 5 * PERIOD
     assert np.all(np.isfinite(again.theta))
@@ -161,6 +164,16 @@ BROKEN = {
     "NaN": (lambda o, r, d, t, i: (o * np.nan, r, d, t, i), "must hold numbers, not NaN"),
     "shape": (lambda o, r, d, t, i: (o[:1], r, d, t, i), r"shape \(1,\).*has \(2,\)"),
     "type": (lambda o, r, d, t, i: (o.astype(complex), r, d, t, i), "type complex128"),
+    "infinity": (
+        lambda o, r, d, t, i: (np.full_like(o, np.inf), r, d, t, i),
+        "must hold numbers, .*not infinity",
+    ),
+    "a word for a flag": (lambda o, r, d, t, i: (o, r, "no", t, i), "terminated .* True or False"),
+    "flag an array": (lambda o, r, d, t, i: (o, r, d, np.ones(2), i), "truncated .* True or False"),
+    "NaN as a mean": (
+        lambda o, r, d, t, i: (o, r, d, t, {"mean_reward": np.nan}),
+        r"info\['mean_reward'\] at step .* is nan",
+    ),
     "no reward": (lambda o, r, d, t, i: (o, None, d, t, i), "reward at step .* is None"),
 }
 
@@ -174,6 +187,34 @@ def test_a_broken_environment_is_named_before_anything_is_learnt_from_it(fault):
         agent.learn(PERIOD, **QUIET)
     np.testing.assert_array_equal(agent.theta, before)
     assert agent.steps == 0
+
+
+class Narrow(Drift):
+    def __init__(self):
+        super().__init__()
+        self.observation_space = spaces.Dict({"x": spaces.Box(-0.5, 0.5, (2,))})
+
+    def _obs(self):
+        return {"x": super()._obs()}
+
+
+def test_observations_outside_their_space_are_named_once():
+    agent = make(Narrow)
+    with pytest.warns(UserWarning, match=r"outside their Box, by up to \d.*declare wider") as said:
+        agent.learn(3 * PERIOD, **QUIET)
+    assert len(said) == 1
+    assert np.all(np.isfinite(agent.theta))
+
+
+def test_a_slow_environment_is_told_what_it_costs(monkeypatch):
+    monkeypatch.setattr(defaults, "LONG_SECONDS", 0.0)
+    with pytest.warns(UserWarning, match=r"seconds for a step.*1,000 steps.*give basis="):
+        make()
+
+
+class Unseeded(Drift):
+    def reset(self):
+        return super().reset()
 
 
 class Endless(Drift):
@@ -212,6 +253,7 @@ class OnStep:
         (lambda: NAC(Drift).suggest_threshold(), "give the target"),
         (lambda: NAC(Drift(), env_options={"a": 1}), "made already"),
         (lambda: NAC(3), "give a Gymnasium id"),
+        (lambda: NAC(Unseeded), r"signature reset\(self, \*, seed=None"),
     ],
 )
 def test_bad_input_and_habits_from_elsewhere_are_answered(call, advice):

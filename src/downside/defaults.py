@@ -5,9 +5,11 @@ fill them, its size is measured once, by a thousand steps of random actions befo
 then stays fixed.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal, final
+from warnings import warn
 
 import gymnasium
 import jax
@@ -21,6 +23,7 @@ from downside.bases import Basis, Scaled
 from downside.bases.layout import FromSpace
 from downside.bases.spaces import basis_for
 from downside.environments.python import HostEnvironment, settled, wrap
+from downside.environments.repeating import OTHERWISE, SEEDED, difference
 from downside.environments.vectors import HostVector
 from downside.policies.base import Policy
 from downside.policies.spaces import policy_for
@@ -30,6 +33,8 @@ from downside.training.recorded import Hosted
 from downside.training.trees import copied, empty, stack
 
 N_SAMPLE = 1000
+FEW_STEPS = 5
+LONG_SECONDS = 20.0
 HIDDEN = (64, 64)
 
 PolicyName = Literal["linear", "mlp"]
@@ -59,8 +64,29 @@ def hosting_for(
                 f"env_options are {options}, and the environment is made already; give its id"
             )
     first = make() if make else host_of(env)
+    _check_seeded(alone(first))
     named |= {"discount": first.discount, "horizon": first.horizon}
     return Hosting(first, make, named, means=random_steps(alone(first), 2)[1])
+
+
+def _check_seeded(host: HostEnvironment) -> None:
+    """Say so where an environment does not repeat itself from its seed."""
+    space = host.action_space
+    space.seed(0)
+    actions = [space.sample() for _ in range(FEW_STEPS)]
+
+    def replay() -> list[Any]:
+        shown: list[Any] = [copied(host.reset(seed=0))]
+        for action in actions:
+            obs, *others = host.advance(action)
+            shown.append((copied(obs), *others))
+            if others[1] or others[2]:
+                break
+        return shown
+
+    when = difference(replay(), replay())
+    if when is not None:
+        warn(f"{OTHERWISE} ({when}); {SEEDED}", stacklevel=5)
 
 
 def random_steps(host: HostEnvironment, n_steps: int) -> tuple[Any, bool]:
@@ -68,8 +94,10 @@ def random_steps(host: HostEnvironment, n_steps: int) -> tuple[Any, bool]:
     space = host.action_space
     space.seed(0)
     seen: list[Any] = []
-    over, means, episode = True, False, 0
-    for _ in range(n_steps):
+    over, means, episode, begun = True, False, 0, time.monotonic()
+    for i in range(n_steps):
+        if i == FEW_STEPS:
+            _check_pace(n_steps, (time.monotonic() - begun) / FEW_STEPS)
         if over:
             seen.append(copied(host.reset(seed=episode)))
             episode += 1
@@ -77,6 +105,16 @@ def random_steps(host: HostEnvironment, n_steps: int) -> tuple[Any, bool]:
         seen.append(copied(obs))
         over, means = terminated or truncated, mean is not None
     return stack(seen), means
+
+
+def _check_pace(n_steps: int, seconds: float) -> None:
+    if n_steps * seconds > LONG_SECONDS:
+        warn(
+            f"the environment takes {seconds:.2g} seconds for a step, so the {n_steps:,} steps of "
+            f"random actions that measure its observations take about {n_steps * seconds:.0f} "
+            "seconds; give basis= or policy= to leave them out",
+            stacklevel=6,
+        )
 
 
 def default_policy(

@@ -112,7 +112,8 @@ def test_without_single_resets_an_agent_learns_and_goes_on_with_a_word(tmp_path)
 
 
 def test_copies_that_ignore_their_seed_go_on_with_a_word():
-    agent = make(SyncVectorEnv([lambda: Drift(honest=False)] * 3)).learn(PERIOD, **QUIET)
+    with pytest.warns(UserWarning, match="same seed and the same actions"):
+        agent = make(SyncVectorEnv([lambda: Drift(honest=False)] * 3)).learn(PERIOD, **QUIET)
     agent.evaluate(2)
     with pytest.warns(UserWarning, match="did not repeat its episode"):
         agent.learn(2 * PERIOD, **QUIET)

@@ -20,6 +20,7 @@ from downside.environments.trial import FEWEST_EPISODES, Trial
 
 SUPPORTED = (spaces.Discrete, spaces.Box, spaces.MultiBinary, spaces.MultiDiscrete)
 SMALL, LARGE = 1e-3, 1e3
+FEW_STEPS, FEWER_STEPS = 50, 3
 
 # What Gymnasium's checker says of environments that are fine, its own among them.
 HARMLESS = (
@@ -80,7 +81,7 @@ def _look_closer(env: Env[Any, Any], trial: Trial) -> None:
     """What can be said once episodes run."""
     notes = trial.notes
     try:
-        check_repeats(env, notes, trial.seed)
+        check_repeats(env, notes, trial.seed, FEW_STEPS if trial.has_time else FEWER_STEPS)
     except Exception as error:
         what = f"it fails when it is run again: {in_words(error)}"
         notes.add("again", "error", what, "let reset start from scratch, from any state")

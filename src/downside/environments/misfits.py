@@ -8,6 +8,8 @@ from gymnasium import Space, spaces
 
 from downside.environments.findings import Severity, shown
 
+WIDER = "declare wider bounds, or -inf and inf: features are scaled by the bounds"
+
 
 def misfits(space: Space[Any], value: Any, name: str) -> Iterator[tuple[Severity, str, str]]:
     """How a value fails to be an element of its space."""
@@ -62,14 +64,27 @@ def _leaf_misfits(space: Space[Any], value: Any, name: str) -> Iterator[tuple[Se
         if np.any(np.isinf(array)):
             yield "error", f"{name} is infinite", "return finite numbers: nothing learns from them"
             return
-        over = np.maximum(space.low - array, array - space.high).max(initial=0.0)
-        size = np.abs(array).max(initial=1.0)
-        if over > 1e-4 * size:
-            what = f"{name} lies outside its Box by {over:.3g}"
-            advice = "declare wider bounds, or -inf and inf: features are scaled by the bounds"
-            yield "warning", what, advice
+        over = float(np.max(outside_by(space, array), initial=0.0))
+        if over > 0.0:
+            yield "warning", f"{name} lies outside its Box by {over:.3g}", WIDER
     elif not space.contains(array.astype(dtype)[()] if array.ndim == 0 else array.astype(dtype)):
         yield "error", f"{name} is {shown(value)}, outside {space}", "declare a larger space"
+
+
+def outside_by(space: Space[Any], values: Any) -> Any:
+    """How far numbers lie outside of the bounds of their Box; 0 for what rounding explains.
+
+    Values may have leading axes; elsewhere than in a Box nothing is outside.
+
+    >>> outside_by(spaces.Box(0.0, 2.0, (1,)), np.array([[1.5], [2.00001], [-3.0]])).tolist()
+    [[0.0], [0.0], [3.0]]
+    """
+    array = np.asarray(values)
+    if not isinstance(space, spaces.Box):
+        return np.zeros(array.shape)
+    numbers = array.astype(float)
+    over = np.maximum(np.maximum(space.low - numbers, numbers - space.high), 0.0)
+    return np.where(over > 1e-4 * np.maximum(np.abs(numbers), 1.0), over, 0.0)
 
 
 def leaves(space: Space[Any]) -> Iterator[Space[Any]]:

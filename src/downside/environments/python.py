@@ -130,7 +130,16 @@ class HostEnvironment:
     def reset(self, seed: int | None = None) -> Any:
         """Start an episode and give its first observation."""
         self._is_running = False
-        return self.begin(self.env.reset(seed=seed))
+        try:
+            result: Any = self.env.reset(seed=seed)
+        except TypeError as error:
+            if "seed" not in str(error):
+                raise
+            raise ValueError(
+                f"reset(seed=...) fails: {error}; give it the signature "
+                "reset(self, *, seed=None, options=None)"
+            ) from error
+        return self.begin(result)
 
     def begin(self, result: Any) -> Any:
         """The first observation of an episode, from what the environment's reset returned."""
@@ -182,24 +191,34 @@ class HostEnvironment:
         if not self._is_plain(next_obs):
             next_obs = _fit(self.observation_space, next_obs, f"observation {self._when()}")
         if not (isinstance(reward, float) and isfinite(reward)):
-            reward = self._finite(reward)
+            reward = self._finite("reward", reward)
+        if type(terminated) is not bool:
+            terminated = self._flag("terminated", terminated)
+        if type(truncated) is not bool:
+            truncated = self._flag("truncated", truncated)
+        mean = None
+        if info and "mean_reward" in info:
+            mean = self._finite("info['mean_reward']", info["mean_reward"])
         self._time += 1
-        terminated = bool(terminated) or self._time == self.horizon
-        truncated = bool(truncated)
+        terminated = terminated or self._time == self.horizon
         self._is_running = not (terminated or truncated)
-        mean = float(info["mean_reward"]) if info and "mean_reward" in info else None
         return next_obs, reward, terminated, truncated, mean
 
     def close(self) -> None:
         """Release what the environment holds."""
         self.env.close()
 
-    def _finite(self, reward: Any) -> float:
-        value = np.asarray(reward)
+    def _finite(self, name: str, number: Any) -> float:
+        value = np.asarray(number)
         is_number = value.shape == () and value.dtype.kind in "biuf"
         if not (is_number and np.isfinite(value)):
-            raise ValueError(f"reward {self._when()} is {reward!r}; it must be a finite number")
+            raise ValueError(f"{name} {self._when()} is {number!r}; it must be a finite number")
         return float(value)
+
+    def _flag(self, name: str, flag: Any) -> bool:
+        if not isinstance(flag, np.bool_ | np.number | int) or flag not in (0, 1):
+            raise ValueError(f"{name} {self._when()} is {flag!r}; it must be True or False")
+        return bool(flag)
 
     def _when(self) -> str:
         return f"at step {self._time} of episode {self._episode}"

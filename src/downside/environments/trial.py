@@ -11,6 +11,7 @@ from downside.environments.misfits import misfits
 
 MOST_EPISODES = 500
 FEWEST_EPISODES = 5
+MANY_STEPS = 1000
 
 
 @final
@@ -33,6 +34,11 @@ class Trial:
             if self.n_steps >= n_steps and enough:
                 break
 
+    @property
+    def has_time(self) -> bool:
+        """Whether more may be tried."""
+        return time.monotonic() <= self.deadline
+
     def _episode(self, env: Env[Any, Any], episode: int, most: int) -> bool:
         """One episode; False where nothing more can be learnt by going on."""
         obs = self._reset(env, self.seed + episode)
@@ -40,7 +46,7 @@ class Trial:
             return False
         self._check_observation(env.observation_space, obs, f"after reset {episode}")
         for count in range(most):
-            if time.monotonic() > self.deadline:
+            if not self.has_time:
                 return self._out_of_time(count)
             where = f"at step {count} of episode {episode}"
             result = self._step(env, env.action_space.sample(), where)
@@ -71,7 +77,7 @@ class Trial:
 
     def _out_of_time(self, count: int) -> bool:
         """Stopped by the clock: in an endless episode, or among slow ones."""
-        if not self.ends:
+        if not self.ends and count >= MANY_STEPS:
             return self._endless(count)
         what = f"it is slow: {self.n_steps:,} steps and {len(self.ends)} episodes in the time given"
         advice = "learning takes many thousand steps; make step faster, or give seconds= more"

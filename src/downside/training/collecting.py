@@ -7,11 +7,14 @@ from warnings import warn
 
 import numpy as np
 
+from downside.environments.misfits import WIDER, outside_by
+from downside.environments.misfits import leaves as leaf_spaces
 from downside.policies.actions import ActionMap
 from downside.policies.base import Policy
 from downside.training.recorded import Recorded
 from downside.training.sampling import Sampler, sampler
 from downside.training.streams import Stream, serve, stack_records
+from downside.training.trees import leaves
 
 
 @runtime_checkable
@@ -67,6 +70,7 @@ class Host:
         self.learners, self._policy, self._period = learners, policy, period
         self.is_clean = True
         """Whether the streams stand where the last complete period ended."""
+        self._has_warned = False
 
     def record(self, thetas: np.ndarray, period: int) -> Recorded:
         """A period of every learner: arrays (learners, streams, steps, ...)."""
@@ -77,6 +81,7 @@ class Host:
             sample = sampler(self._policy, theta)
             found.append(mine.record(sample, self._policy, period, n_steps))
         recorded = stack_records(found)
+        self._check_bounds(recorded)
         told = ActionMap.of(self.learners[0].streams[0].host.action_space)
         return replace(recorded, done=told(recorded.action))
 
@@ -103,6 +108,22 @@ class Host:
         if lost:
             warn(self._told(len(lost)), stacklevel=4)
         return lost
+
+    def _check_bounds(self, recorded: Recorded) -> None:
+        """Say once where observations leave their space."""
+        if self._has_warned:
+            return
+        space = self.learners[0].streams[0].host.observation_space
+        for obs in (recorded.obs, recorded.next_obs):
+            parts = zip(leaf_spaces(space), leaves(obs), strict=True)
+            over = max(float(np.max(outside_by(part, found), initial=0.0)) for part, found in parts)
+            if over > 0.0:
+                warn(
+                    f"observations lie outside their Box, by up to {over:.3g}; {WIDER}",
+                    stacklevel=5,
+                )
+                self._has_warned = True
+                return
 
     def _told(self, n_lost: int) -> str:
         ends = (
