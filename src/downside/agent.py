@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from downside.checks import check_count
+from downside.environments.misfits import check_observations
 from downside.evaluation import Evaluation, Evaluations
 from downside.export import NumpyPolicy, act
 from downside.judging import evaluate_hosted, evaluate_ours, judged_by
@@ -170,6 +171,7 @@ class Agent:
         The bound holds for the sampled policy, which is the default here; ``deterministic`` takes
         the most likely action. There is no state: what came is given back.
         """
+        check_observations(self.observation_space, obs)
         space = self.action_space
         mapped = ActionMap.of(space)
         action = act(self.policy, self.theta[0], mapped, obs, deterministic, self._rng)

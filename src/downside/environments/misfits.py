@@ -71,6 +71,41 @@ def _leaf_misfits(space: Space[Any], value: Any, name: str) -> Iterator[tuple[Se
         yield "error", f"{name} is {shown(value)}, outside {space}", "declare a larger space"
 
 
+def check_observations(space: Space[Any], obs: Any, name: str = "obs") -> None:
+    """Refuse what is neither one observation nor a batch of them, as far as structure and size go.
+
+    >>> check_observations(spaces.Box(0.0, 1.0, (2,)), np.ones((5, 2)))
+    >>> check_observations(spaces.Box(0.0, 1.0, (2,)), np.ones(3))
+    Traceback (most recent call last):
+    ValueError: obs has the shape (3,); one observation has (2,), a batch of n has (n, 2)
+    """
+    if isinstance(space, spaces.Dict):
+        if not isinstance(obs, dict) or not obs.keys() >= space.spaces.keys():
+            raise ValueError(f"{name} is {shown(obs)}; it needs the keys {', '.join(space.spaces)}")
+        for key, part in space.spaces.items():
+            check_observations(part, obs[key], f"{name}[{key!r}]")
+        return
+    if isinstance(space, spaces.Tuple):
+        if not isinstance(obs, tuple | list) or len(obs) != len(space.spaces):
+            raise ValueError(f"{name} is {shown(obs)}; it must be a tuple of {len(space.spaces)}")
+        for i, (part, entry) in enumerate(zip(space.spaces, obs, strict=True)):
+            check_observations(part, entry, f"{name}[{i}]")
+        return
+    array, shape = np.asarray(obs), space.shape or ()
+    if array.dtype.kind not in "biuf" or shape not in (array.shape, array.shape[1:]):
+        came = f"the shape {array.shape}" if array.dtype.kind in "biuf" else f"{shown(obs)} in it"
+        many = ", ".join(["n", *map(str, shape)]) + ("," if not shape else "")
+        raise ValueError(
+            f"{name} has {came}; one observation has {shape}, a batch of n has ({many})"
+        )
+    if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
+        raise ValueError(f"{name} is {shown(obs)}; it must hold numbers, not NaN and not infinity")
+    if isinstance(space, spaces.Discrete):
+        first, last = int(space.start), int(space.start + space.n - 1)
+        if np.any(array < first) or np.any(array > last):
+            raise ValueError(f"{name} is {shown(obs)}; states are numbered {first} to {last}")
+
+
 def outside_by(space: Space[Any], values: Any) -> Any:
     """How far numbers lie outside of the bounds of their Box; 0 for what rounding explains.
 
