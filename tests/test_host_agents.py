@@ -168,6 +168,7 @@ BROKEN = {
         lambda o, r, d, t, i: (np.full_like(o, np.inf), r, d, t, i),
         "must hold numbers, .*not infinity",
     ),
+    "ragged": (lambda o, r, d, t, i: ([1.0, [2.0]], r, d, t, i), "observation at .* type object"),
     "a word for a flag": (lambda o, r, d, t, i: (o, r, "no", t, i), "terminated .* True or False"),
     "flag an array": (lambda o, r, d, t, i: (o, r, d, np.ones(2), i), "truncated .* True or False"),
     "NaN as a mean": (

@@ -180,7 +180,9 @@ def test_an_action_that_does_not_fit_is_refused():
             host.step(action)
 
 
-@pytest.mark.parametrize("reward", [float("nan"), float("inf"), None, np.array([1.0, 2.0]), "3"])
+@pytest.mark.parametrize(
+    "reward", [float("nan"), float("inf"), None, np.array([1.0, 2.0]), "3", [1.0, [2.0]]]
+)
 def test_a_reward_must_be_a_finite_number(reward: Any):
     fine = (2, 0.5, False, False, {})
     ends = (2, 0.5, True, False, {})

@@ -209,7 +209,7 @@ class HostEnvironment:
         self.env.close()
 
     def _finite(self, name: str, number: Any) -> float:
-        value = np.asarray(number)
+        value = _array(number)
         is_number = value.shape == () and value.dtype.kind in "biuf"
         if not (is_number and np.isfinite(value)):
             raise ValueError(f"{name} {self._when()} is {number!r}; it must be a finite number")
@@ -258,6 +258,14 @@ def _plain_check(space: Space[Any]) -> Callable[[Any], bool]:
     return is_plain
 
 
+def _array(value: Any) -> np.ndarray:
+    """What NumPy makes of it; nothing, of lists of unequal lengths."""
+    try:
+        return np.asarray(value)
+    except ValueError:
+        return np.asarray(None)
+
+
 def _copied(obs: Any) -> Any:
     """A copy that later steps cannot change; what `_fit` made is one already."""
     return obs.copy() if isinstance(obs, np.ndarray) else obs
@@ -277,7 +285,7 @@ def _fit(space: Space[Any], value: Any, name: str) -> Any:
             )
         parts = enumerate(zip(space.spaces, value, strict=True))
         return tuple(_fit(part, entry, f"{name}, entry {i},") for i, (part, entry) in parts)
-    array, dtype = np.asarray(value), np.dtype(space.dtype)
+    array, dtype = _array(value), np.dtype(space.dtype)
     if array.shape != space.shape or not np.can_cast(array.dtype, dtype, "same_kind"):
         raise ValueError(
             f"{name} has the shape {array.shape} and the type {array.dtype}; "
