@@ -23,6 +23,8 @@ def run(quick, peers):
         else:
             command = place.command("time_cartpole.py", str(n_steps // 5))
             contestants["Stable-Baselines3 A2C"] = Process(command, cwd=SCRIPTS)
+            alone = ["env", "OMP_NUM_THREADS=1", *command]
+            contestants["Stable-Baselines3 A2C, one thread"] = Process(alone, cwd=SCRIPTS)
     times = take_turns(contestants, repetitions)
     for process in contestants.values():
         process.close()

@@ -5,6 +5,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
 
 _SHARED = np.random.default_rng(0)
 
@@ -66,3 +67,52 @@ class Spaces(gymnasium.Env[Any, Any]):
             False,
             {},
         )
+
+
+class OwnResets(VectorEnv[Any, Any, Any]):
+    """Three walks that cannot be reset one by one, as many vectorised simulators are.
+
+    The reward of every step is another number; ``made`` holds those of each copy, in order.
+    """
+
+    num_envs = 3
+    single_observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+    single_action_space = spaces.Discrete(2)
+    observation_space = spaces.Box(-np.inf, np.inf, (3, 2), np.float32)
+    action_space = spaces.MultiDiscrete([2, 2, 2])
+
+    def __init__(self, mode: AutoresetMode) -> None:
+        self.metadata = {"autoreset_mode": mode}
+        self.made: list[list[float]] = [[], [], []]
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        if options:
+            raise TypeError(f"unknown options {options}")
+        self.rngs = [np.random.default_rng((seed or 0, i)) for i in range(3)]
+        self.x = np.array([rng.normal() for rng in self.rngs])
+        self.over = np.zeros(3, bool)
+        return self._obs(), {}
+
+    def step(self, actions: Any) -> Any:
+        next_step = self.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+        waiting = self.over if next_step else np.zeros(3, bool)
+        rewards, over, info = np.zeros(3), np.zeros(3, bool), {}
+        for i, rng in enumerate(self.rngs):
+            if waiting[i]:
+                self.x[i] = rng.normal()
+                continue
+            move = (0.3 if actions[i] else -0.1) + 0.2 * float(rng.normal())
+            self.x[i] += move
+            rewards[i], over[i] = move, rng.random() < (0.1, 0.2, 0.5)[i]
+            self.made[i].append(move)
+        if over.any() and not next_step:
+            last = self._obs()
+            info = {"final_obs": np.array([*last, None], object)[:3], "_final_obs": over}
+            for i in np.flatnonzero(over):
+                self.x[i] = self.rngs[i].normal()
+        self.over = over
+        return self._obs(), rewards, over, np.zeros(3, bool), info
+
+    def _obs(self) -> Any:
+        return np.stack([self.x, 0.5 * self.x**2], axis=1).astype(np.float32)

@@ -9,16 +9,14 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from downside import load, load_policy
+from downside import defaults, load, load_policy
 from downside.bases import Polynomial
 from downside.control import NAC, NRCPO
-from downside.policies import Beta, Gaussian, Gibbs, SquashedGaussian
+from downside.policies import Gibbs
 from downside.signals import Constraint
 from downside.store import StoreError
 from downside.training import hosting
-from downside.training.sampling import sampler
 from host_environments import Drift, Spaces
 
 QUIET = {"progress_bar": False}
@@ -77,8 +75,11 @@ def test_an_interruption_in_the_middle_of_a_period_loses_nothing():
 
 def test_an_environment_that_ignores_its_seed_goes_on_with_a_word(tmp_path):
     dishonest = lambda: Drift(honest=False)  # noqa: E731
-    make(dishonest).learn(3 * PERIOD, **QUIET).save(tmp_path / "agent")
-    with pytest.warns(UserWarning, match=r"did not repeat its episode .* draw all random numbers"):
+    with pytest.warns(UserWarning, match=r"\(in the first observation\); call super\(\)\.reset"):
+        agent = make(dishonest)
+    agent.learn(3 * PERIOD, **QUIET).save(tmp_path / "agent")
+    repeats, draws = (r"same seed and the same", r"did not repeat its episode .* draw all random")
+    with pytest.warns(UserWarning, match=repeats), pytest.warns(UserWarning, match=draws):
         again = load(tmp_path / "agent", env=dishonest)
     assert again.learn(2 * PERIOD, **QUIET).steps == 5 * PERIOD
     assert np.all(np.isfinite(again.theta))
@@ -163,6 +164,17 @@ BROKEN = {
     "NaN": (lambda o, r, d, t, i: (o * np.nan, r, d, t, i), "must hold numbers, not NaN"),
     "shape": (lambda o, r, d, t, i: (o[:1], r, d, t, i), r"shape \(1,\).*has \(2,\)"),
     "type": (lambda o, r, d, t, i: (o.astype(complex), r, d, t, i), "type complex128"),
+    "infinity": (
+        lambda o, r, d, t, i: (np.full_like(o, np.inf), r, d, t, i),
+        "must hold numbers, .*not infinity",
+    ),
+    "ragged": (lambda o, r, d, t, i: ([1.0, [2.0]], r, d, t, i), "observation at .* type object"),
+    "a word for a flag": (lambda o, r, d, t, i: (o, r, "no", t, i), "terminated .* True or False"),
+    "flag an array": (lambda o, r, d, t, i: (o, r, d, np.ones(2), i), "truncated .* True or False"),
+    "NaN as a mean": (
+        lambda o, r, d, t, i: (o, r, d, t, {"mean_reward": np.nan}),
+        r"info\['mean_reward'\] at step .* is nan",
+    ),
     "no reward": (lambda o, r, d, t, i: (o, None, d, t, i), "reward at step .* is None"),
 }
 
@@ -178,13 +190,32 @@ def test_a_broken_environment_is_named_before_anything_is_learnt_from_it(fault):
     assert agent.steps == 0
 
 
-@pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.name)
-def test_a_vector_environment_is_as_many_streams_in_every_autoreset_mode(mode):
-    envs = SyncVectorEnv([Drift] * 3, autoreset_mode=mode)
-    found = make(envs).learn(2 * PERIOD, **QUIET)
-    found.evaluate(3)  # with the only copies that there are
-    found.learn(2 * PERIOD, **QUIET)
-    np.testing.assert_array_equal(found.theta, make(num_envs=3).learn(4 * PERIOD, **QUIET).theta)
+class Narrow(Drift):
+    def __init__(self):
+        super().__init__()
+        self.observation_space = spaces.Dict({"x": spaces.Box(-0.5, 0.5, (2,))})
+
+    def _obs(self):
+        return {"x": super()._obs()}
+
+
+def test_observations_outside_their_space_are_named_once():
+    agent = make(Narrow)
+    with pytest.warns(UserWarning, match=r"outside their Box, by up to \d.*declare wider") as said:
+        agent.learn(3 * PERIOD, **QUIET)
+    assert len(said) == 1
+    assert np.all(np.isfinite(agent.theta))
+
+
+def test_a_slow_environment_is_told_what_it_costs(monkeypatch):
+    monkeypatch.setattr(defaults, "LONG_SECONDS", 0.0)
+    with pytest.warns(UserWarning, match=r"seconds for a step.*1,000 steps.*give basis="):
+        make()
+
+
+class Unseeded(Drift):
+    def reset(self):
+        return super().reset()
 
 
 class Endless(Drift):
@@ -223,6 +254,7 @@ class OnStep:
         (lambda: NAC(Drift).suggest_threshold(), "give the target"),
         (lambda: NAC(Drift(), env_options={"a": 1}), "made already"),
         (lambda: NAC(3), "give a Gymnasium id"),
+        (lambda: NAC(Unseeded), r"signature reset\(self, \*, seed=None"),
     ],
 )
 def test_bad_input_and_habits_from_elsewhere_are_answered(call, advice):
@@ -316,28 +348,6 @@ assert "gymnasium" not in sys.modules
         (tmp_path / "junk.json").write_text(junk)
         with pytest.raises(ValueError, match=r"junk\.json cannot be read"):
             load_policy(tmp_path / "junk.json")
-
-
-@pytest.mark.parametrize(
-    "policy",
-    [
-        Gibbs(Polynomial(2, order=2, low=-1.0, high=1.0), 4),
-        Gibbs(Polynomial(2), 3, hidden=(5,)),
-        Gaussian(Polynomial(2), size=2, floor=0.1),
-        SquashedGaussian(Polynomial(2, order=2), low=(-1.0, 0.0), high=(3.0, 0.5)),
-        Beta(Polynomial(2), low=-1.0),
-    ],
-    ids=lambda policy: type(policy).__name__,
-)
-def test_the_prepared_sampler_draws_what_the_policy_draws(policy):
-    rng = np.random.default_rng(2)
-    theta = rng.normal(size=policy.n_params)
-    sample = sampler(policy, theta)
-    for _ in range(50):
-        obs, noise = rng.normal(size=2), policy.draw(rng)
-        np.testing.assert_allclose(
-            sample(obs, noise), policy.sample(theta, obs, noise), rtol=1e-9, atol=1e-12
-        )
 
 
 def evaluate_policy(model, env, n_eval_episodes, deterministic=True):

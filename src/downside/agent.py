@@ -7,30 +7,28 @@ from pathlib import Path
 from typing import Any, Literal, final
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import Partial
 
 from downside.checks import check_count
-from downside.evaluation import Evaluation, Evaluations, evaluate_host, evaluate_risk
+from downside.environments.misfits import check_observations
+from downside.evaluation import Evaluation, Evaluations
 from downside.export import NumpyPolicy, act
+from downside.judging import evaluate_hosted, evaluate_ours, judged_by
 from downside.policies.actions import ActionMap
-from downside.policies.base import Policy
-from downside.signals import Constraint, Fixed, Target, as_target
+from downside.signals import Constraint, as_target
+from downside.summaries import average, summarise
 from downside.training import run
+from downside.training.callbacks import check_callback, says_stop
 from downside.training.describing import describe
 from downside.training.failures import explain
-from downside.training.hosting import Hosting, acting, advance_on, without_episodes
+from downside.training.hosting import Hosting, advance_on, without_episodes
 from downside.training.interrupts import Interrupts
-from downside.training.keeping import Keeper, Saved, stacked
+from downside.training.keeping import Keeper, Saved, stacked, thinned
 from downside.training.progress import TrainingBar
 from downside.training.recorded import start_recorded
 from downside.training.streams import in_space
 
 Precision = Literal["float32", "float64"]
-
-FRESH = 0x66726573
-"""Keeps the noise of evaluations apart from that of any training."""
 
 
 @final
@@ -119,7 +117,7 @@ class Agent:
         makes the rest.
         """
         check_count("total_timesteps", total_timesteps, least=1)
-        _check_callback(callback)
+        check_callback(callback)
         begin, period = self._asked, self._settings.period
         end = begin + -(-total_timesteps // period)
         if self._state.periods >= end:
@@ -149,7 +147,7 @@ class Agent:
             ):
                 self._take(chunk)
                 bar.advance((chunk.period - begin) * period, chunk.report, chunk.seconds)
-                stopped = callback is not None and _says_stop(callback(chunk.report))
+                stopped = callback is not None and says_stop(callback(chunk.report))
                 interrupted = interrupts.seen is not None
                 last = stopped or interrupted or chunk.period == end
                 if self._keeper is not None and (last or self._keeper.is_due):
@@ -175,6 +173,7 @@ class Agent:
         The bound holds for the sampled policy, which is the default here; ``deterministic`` takes
         the most likely action. There is no state: what came is given back.
         """
+        check_observations(self.observation_space, obs)
         space = self.action_space
         mapped = ActionMap.of(space)
         action = act(self.policy, self.theta[0], mapped, obs, deterministic, self._rng)
@@ -224,12 +223,12 @@ class Agent:
         results: list[Evaluation] = []
         with self._in_precision():
             for i in range(len(self.theta)):
-                own_target, own_order = self._judged_by(i // self.n_seeds)
+                own_target, own_order = judged_by(self.constraints[i // self.n_seeds])
+                goal = (own_target, own_order) if target is None else (target, 1)
                 results.append(
                     self._evaluate_one(
                         i,
-                        own_target if target is None else target,
-                        (own_order if target is None else 1) if order is None else order,
+                        goal if order is None else (goal[0], order),
                         n_eval_episodes,
                         deterministic,
                         seed=seed,
@@ -247,14 +246,14 @@ class Agent:
         Meant for a risk-neutral agent, such as `NAC` or a threshold of inf, after it has learnt.
         The target is that of the agent's own constraint if none is given.
         """
-        goal = self._judged_by(0) if target is None else (as_target(target), order)
+        goal = judged_by(self.constraints[0]) if target is None else (as_target(target), order)
         if target is None and not self.constraints[0]:
             raise ValueError(
                 "a threshold on which risk? give the target, such as "
                 "agent.suggest_threshold(target=100.0)"
             )
         with self._in_precision():
-            found = self._evaluate_one(0, *goal, n_eval_episodes, deterministic=False, seed=1)
+            found = self._evaluate_one(0, goal, n_eval_episodes, deterministic=False, seed=1)
         if not found.proxy.value > 0:
             raise ValueError("the policy has no risk about this target; there is nothing to bound")
         return 0.5 * found.proxy.value
@@ -263,19 +262,8 @@ class Agent:
         """A line for every threshold: mean, risk, multiplier, and what went wrong."""
         if not self._state.reports:
             return "not trained yet"
-        recent = jax.tree.map(lambda x: x[-max(1, len(self._state.reports) // 10) :], self.records)
-        lines: list[str] = []
-        for i, constraints in enumerate(self.constraints):
-            mine = slice(i * self.n_seeds, (i + 1) * self.n_seeds)
-            words = [f"mean return {_average(recent.returns[:, mine]):.4g}"]
-            for j, constraint in enumerate(constraints):
-                words.append(
-                    f"risk {_average(recent.risks[:, mine, j]):.4g} of {constraint.threshold:g}, "
-                    f"multiplier {recent.multipliers[-1, mine, j].mean():.4g}"
-                )
-            lines.append("; ".join(words))
-            lines += [f"  {note}" for note in self._notes(mine, constraints)]
-        return "\n".join(lines)
+        failed = np.asarray(self._state.learners.failed)
+        return summarise(self.records, self.constraints, self.n_seeds, failed)
 
     def failures(self) -> list[str]:
         """What stopped each learner that is no longer finite: quantity, step, likely cause."""
@@ -291,46 +279,26 @@ class Agent:
     def _evaluate_one(
         self,
         i: int,
-        target: Any,
-        order: float,
+        goal: tuple[Any, float],
         n_episodes: int | None,
         deterministic: bool,
-        *,
-        seed: int,
         **options: Any,
     ) -> Evaluation:
-        """Fresh episodes of learner i."""
+        """Fresh episodes of learner i about ``goal``, target and order."""
         theta, constraints = self.theta[i], self.constraints[i // self.n_seeds]
         options |= {"constraints": constraints, "deterministic": deterministic}
-        if self._hosting is None:
-            choose = _most_likely if deterministic else _act
-            return evaluate_risk(
-                self.env,
-                Partial(choose, self.policy, jnp.asarray(theta)),
-                target,
-                order,
-                key=jax.random.fold_in(jax.random.key(seed), FRESH),
-                n_episodes=n_episodes or 10_000,
-                **options,
-            )
+        if self._host is None or self._hosting is None:
+            options["n_episodes"] = n_episodes or 10_000
+            return evaluate_ours(self.env, self.policy, theta, goal, **options)
         if self._hosting.make is None:  # the only copy: learning has to find its way back
-            assert self._host is not None
             self._host.is_clean = False
-        host = self._hosting.first if self._hosting.make is None else self._hosting.make()
-        return evaluate_host(
-            host,
-            acting(self.policy, theta, host.action_space, deterministic=deterministic),
-            target,
-            order,
-            n_eval_episodes=n_episodes or 100,
-            seed=seed,
-            **options,
-        )
+        options["n_eval_episodes"] = n_episodes or 100
+        return evaluate_hosted(self._hosting, self.policy, theta, goal, **options)
 
     def _take(self, chunk: run.Chunk) -> None:
         reports = self._state.reports
         if chunk.complete:
-            reports = _thinned([*reports, chunk.report])
+            reports = thinned([*reports, chunk.report])
         seconds = self._state.seconds + chunk.seconds
         streams = None if self._host is None else self._host.state()
         self._state = Saved(chunk.learners, reports, chunk.period, chunk.complete, seconds, streams)
@@ -358,10 +326,10 @@ class Agent:
         if self._recipe is not None:
             facts["recipe"] = self._recipe
         if report is not None:
-            facts |= {"mean": _average(report.returns), "failed": int((report.failed > 0).sum())}
+            facts |= {"mean": average(report.returns), "failed": int((report.failed > 0).sum())}
             for name in ("risks", "multipliers"):
                 values = getattr(report, name).reshape(n, self.n_seeds, -1)
-                facts[name] = [[_average(row) for row in each.T] for each in values]
+                facts[name] = [[average(row) for row in each.T] for each in values]
         return facts
 
     def restore(self, saved: Callable[[Any], Saved]) -> "Agent":
@@ -374,87 +342,7 @@ class Agent:
     def _in_precision(self) -> Any:
         return jax.enable_x64(self.precision == "float64")
 
-    def _notes(self, mine: slice, constraints: tuple[Constraint, ...]) -> list[str]:
-        notes: list[str] = []
-        failed = int(np.count_nonzero(np.asarray(self._state.learners.failed)[mine]))
-        if failed:
-            notes.append(f"{failed} of {self.n_seeds} learners went non-finite: see failures()")
-        for j, constraint in enumerate(constraints):
-            lost, lowest = _is_infeasible(self.records, mine, j, float(constraint.threshold))
-            if lost:
-                notes.append(
-                    f"no feasible policy found for {lost} of {self.n_seeds} seeds: the multiplier "
-                    f"grows without end; the lowest risk reached was {lowest:.4g}"
-                )
-        return notes
-
-    def _judged_by(self, i: int) -> tuple[Target, float]:
-        """Target and order of the first constraint that has them; the return's own mean if none."""
-        for constraint in self.constraints[i]:
-            if isinstance(constraint.target, Target):
-                return constraint.target, constraint.order
-        return Fixed(0.0), 1
-
     @property
     def _thresholds(self) -> np.ndarray:
         rows = [[float(c.threshold) for c in each] for each in self.constraints]
         return np.repeat(np.array(rows), self.n_seeds, axis=0)
-
-
-def _is_infeasible(records: run.Report, mine: slice, j: int, threshold: float) -> tuple[int, float]:
-    """How many learners' multipliers only ever grew while the risk stayed above; the least risk."""
-    multipliers, risks = records.multipliers[:, mine, j], records.risks[:, mine, j]
-    n = len(multipliers)
-    if n < 8:
-        return 0, float("nan")
-    late = slice(n // 2, None)
-    growing = np.all(np.diff(multipliers[late], axis=0) >= 0, axis=0)
-    grown = multipliers[-1] > 1.25 * multipliers[n // 2]
-    lowest = np.min(risks[late], axis=0, initial=np.inf, where=~np.isnan(risks[late]))
-    rewards = np.abs(records.discounted[late, mine])
-    most = np.max(rewards, axis=0, initial=0.0, where=~np.isnan(rewards))
-    seen = np.isfinite(lowest) & (lowest > threshold)
-    outweighs = multipliers[-1] * np.where(seen, lowest, 0.0) > 5.0 * most
-    lost = growing & grown & seen & outweighs
-    known = risks[~np.isnan(risks)]
-    return int(np.count_nonzero(lost)), float(known.min()) if known.size else float("nan")
-
-
-def _check_callback(callback: Any) -> None:
-    """Refuse what was written for Stable-Baselines3, with its replacement."""
-    if hasattr(callback, "on_step") or hasattr(callback, "init_callback"):
-        raise ValueError(
-            f"{type(callback).__name__} is a callback for Stable-Baselines3; here a callback is a "
-            "function of the record of each policy update that returns False to stop, such as "
-            "callback=lambda record: not record.returns.mean() > 400"
-        )
-    if callback is not None and not callable(callback):
-        raise ValueError(
-            f"callback is {callback!r}; give a function of the record of each policy update"
-        )
-
-
-def _says_stop(answer: Any) -> bool:
-    """False, of Python or of NumPy; None goes on."""
-    return answer is not None and not answer
-
-
-def _average(values: np.ndarray) -> float:
-    """The mean of what is known; NaN where no episode ended."""
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if known.size else float("nan")
-
-
-def _thinned(reports: list[run.Report], most: int = 1000) -> list[run.Report]:
-    """Every second report dropped until there are few: memory stays flat."""
-    while len(reports) > most:
-        reports = reports[1::2]
-    return reports
-
-
-def _act(policy: Policy, theta: Any, obs: Any, key: Any) -> Any:
-    return policy.sample(theta, obs, policy.draw(key))
-
-
-def _most_likely(policy: Policy, theta: Any, obs: Any, key: Any) -> Any:
-    return policy.mode(theta, obs)

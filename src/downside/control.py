@@ -117,11 +117,11 @@ def build(
     """An agent that learns in batches, or online as the paper does.
 
     ``env`` is one of our environments, or a Gymnasium id (with ``env_options``), a function that
-    makes an environment, an instance, or a SyncVectorEnv. ``constraints`` is a tuple of constraints
-    for each learner of the batch. ``policy`` is one of ours, "linear" or "mlp"; by default, and on
-    which ``basis`` of the observations, the spaces say; on numbered states the default settings are
-    then those of `TABULAR` and `SEVERAL_STATES`. ``num_envs`` copies of a Python environment make
-    one batch together.
+    makes an environment, an instance, or a vector environment. ``constraints`` is a tuple of
+    constraints for each learner of the batch. ``policy`` is one of ours, "linear" or "mlp"; by
+    default, and on which ``basis`` of the observations, the spaces say; on numbered states the
+    default settings are then those of `TABULAR` and `SEVERAL_STATES`. ``num_envs`` copies of a
+    Python environment make one batch together, as those of a vector environment do.
 
     In a Gymnasium environment the return is not discounted by default and its time limit belongs to
     the problem; with a ``discount`` below 1 the limit only cuts the experience short, unless
@@ -147,7 +147,7 @@ def build(
     else:
         hosting = hosting_for(env, env_options, discount, horizon)
         host, observations = hosting.first, hosting.first.observation_space
-        num_envs = max(num_envs, 1 + len(hosting.others))
+        num_envs = _copies_of(hosting, num_envs)
         if isinstance(policy, Policy):
             chosen = policy
         else:
@@ -240,6 +240,17 @@ def _on_host(kind: type[Any], num_envs: int, settings: dict[str, Any]) -> dict[s
             f"give period={-(-period // num_envs) * num_envs}"
         )
     return HOST if kind is Batches else {}
+
+
+def _copies_of(hosting: Hosting, num_envs: int) -> int:
+    """How many streams one agent has."""
+    there = hosting.num_envs
+    if there is not None and num_envs not in (1, there):
+        raise ValueError(
+            f"num_envs is {num_envs}, and the vector environment has {there} copies; "
+            "leave num_envs= out"
+        )
+    return there or num_envs
 
 
 def _check_ours(**options: Any) -> None:

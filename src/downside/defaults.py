@@ -5,30 +5,36 @@ fill them, its size is measured once, by a thousand steps of random actions befo
 then stays fixed.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal, final
+from warnings import warn
 
 import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
-from gymnasium.vector import SyncVectorEnv, VectorEnv
+from gymnasium.vector import VectorEnv
 from jaxtyping import Array, Float
 
 from downside.bases import Basis, Scaled
 from downside.bases.layout import FromSpace
 from downside.bases.spaces import basis_for
 from downside.environments.python import HostEnvironment, settled, wrap
+from downside.environments.repeating import OTHERWISE, SEEDED, difference
+from downside.environments.vectors import HostVector
 from downside.policies.base import Policy
 from downside.policies.spaces import policy_for
 from downside.records import record, static
-from downside.training.hosting import Hosting
+from downside.training.hosting import Hosting, alone
 from downside.training.recorded import Hosted
-from downside.training.streams import copied, empty, stack
+from downside.training.trees import copied, empty, stack
 
 N_SAMPLE = 1000
+FEW_STEPS = 5
+LONG_SECONDS = 20.0
 HIDDEN = (64, 64)
 
 PolicyName = Literal["linear", "mlp"]
@@ -38,41 +44,49 @@ def hosting_for(
     env: Any, options: dict[str, Any] | None, discount: float | None, horizon: int | None
 ) -> Hosting:
     """Where copies of an environment come from, whether by id, by a function, or one as it is."""
-    make: Callable[[], HostEnvironment] | None = None
-    if isinstance(env, VectorEnv):
-        return _from_vector(env, discount, horizon)
+
+    def host_of(made: Any) -> HostEnvironment | HostVector:
+        if isinstance(made, VectorEnv):
+            return HostVector(made, discount, horizon)
+        return settled(wrap(lambda: made), discount, horizon)
+
+    make: Callable[[], HostEnvironment | HostVector] | None = None
     if isinstance(env, str):
-        made = lambda: gymnasium.make(env, **(options or {}))  # noqa: E731
+        make = lambda: host_of(gymnasium.make(env, **(options or {})))  # noqa: E731
         named: dict[str, Any] = {"id": env, "options": dict(options or {})}
-    elif callable(env) and not isinstance(env, gymnasium.Env):
-        made = lambda: env(**(options or {}))  # noqa: E731
+    elif callable(env) and not isinstance(env, gymnasium.Env | VectorEnv):
+        make = lambda: host_of(env(**(options or {})))  # noqa: E731
         named = {"factory": _name(env), "options": dict(options or {})}
     else:
-        made = None
         named = {"instance": str(env)}
         if options:
             raise ValueError(
                 f"env_options are {options}, and the environment is made already; give its id"
             )
-    if made is not None:
-        make = lambda: settled(wrap(made), discount, horizon)  # noqa: E731
-    first = make() if make else settled(wrap(env), discount, horizon)
+    first = make() if make else host_of(env)
+    _check_seeded(alone(first))
     named |= {"discount": first.discount, "horizon": first.horizon}
-    return Hosting(first, make, named, means=random_steps(first, 2)[1])
+    return Hosting(first, make, named, means=random_steps(alone(first), 2)[1])
 
 
-def _from_vector(
-    envs: VectorEnv[Any, Any, Any], discount: float | None, horizon: int | None
-) -> Hosting:
-    """The copies of a vector environment, one by one: its autoreset mode changes nothing."""
-    if not isinstance(envs, SyncVectorEnv):
-        raise ValueError(
-            f"{envs} cannot be stepped copy by copy; give a SyncVectorEnv, or the environment of "
-            "one copy and num_envs="
-        )
-    first, *others = (settled(wrap(one), discount, horizon) for one in envs.envs)
-    named = {"instance": str(envs), "discount": first.discount, "horizon": first.horizon}
-    return Hosting(first, None, named, means=random_steps(first, 2)[1], others=others)
+def _check_seeded(host: HostEnvironment) -> None:
+    """Say so where an environment does not repeat itself from its seed."""
+    space = host.action_space
+    space.seed(0)
+    actions = [space.sample() for _ in range(FEW_STEPS)]
+
+    def replay() -> list[Any]:
+        shown: list[Any] = [copied(host.reset(seed=0))]
+        for action in actions:
+            obs, *others = host.advance(action)
+            shown.append((copied(obs), *others))
+            if others[1] or others[2]:
+                break
+        return shown
+
+    when = difference(replay(), replay())
+    if when is not None:
+        warn(f"{OTHERWISE} ({when}); {SEEDED}", stacklevel=5)
 
 
 def random_steps(host: HostEnvironment, n_steps: int) -> tuple[Any, bool]:
@@ -80,23 +94,39 @@ def random_steps(host: HostEnvironment, n_steps: int) -> tuple[Any, bool]:
     space = host.action_space
     space.seed(0)
     seen: list[Any] = []
-    over, means, episode = True, False, 0
-    for _ in range(n_steps):
+    over, means, episode, quickest = True, False, 0, float("inf")
+    for i in range(n_steps):
+        begun = time.monotonic()
+        if i == FEW_STEPS:
+            _check_pace(n_steps, quickest)
         if over:
             seen.append(copied(host.reset(seed=episode)))
             episode += 1
         obs, _, terminated, truncated, mean = host.advance(space.sample())
         seen.append(copied(obs))
         over, means = terminated or truncated, mean is not None
+        quickest = min(quickest, time.monotonic() - begun)
     return stack(seen), means
 
 
-def default_policy(host: HostEnvironment, basis: Basis | None, name: PolicyName) -> Policy:
+def _check_pace(n_steps: int, seconds: float) -> None:
+    if n_steps * seconds > LONG_SECONDS:
+        warn(
+            f"the environment takes {seconds:.2g} seconds for a step, so the {n_steps:,} steps of "
+            f"random actions that measure its observations take about {n_steps * seconds:.0f} "
+            "seconds; give basis= or policy= to leave them out",
+            stacklevel=6,
+        )
+
+
+def default_policy(
+    host: HostEnvironment | HostVector, basis: Basis | None, name: PolicyName
+) -> Policy:
     """A policy for the spaces, on this basis or a default one."""
     chosen, space = basis, host.observation_space
     if chosen is None:
         numbered = isinstance(space, spaces.Discrete)
-        sample = None if numbered else random_steps(host, N_SAMPLE)[0]
+        sample = None if numbered else random_steps(alone(host), N_SAMPLE)[0]
         chosen = widened(basis_for(space, sample, clipped=True), space)
     return policy_for(host.action_space, chosen, HIDDEN if name == "mlp" else ())
 
@@ -116,7 +146,7 @@ def widened(basis: FromSpace, space: spaces.Space[Any]) -> FromSpace:
     return replace(basis, basis=replace(inner, inputs=replace(inner.inputs, scale=scale)))
 
 
-def problem_of(host: HostEnvironment, num_envs: int) -> Hosted:
+def problem_of(host: HostEnvironment | HostVector, num_envs: int) -> Hosted:
     """What learners must know of an environment on the host."""
     example = jax.tree.map(lambda x: x[0], empty(host.observation_space, 1))
     return Hosted(host.discount, example, host.horizon, num_envs)

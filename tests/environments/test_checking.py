@@ -348,4 +348,16 @@ def test_it_is_printed_in_plain_words_and_raised_only_if_asked():
 def test_a_slow_environment_is_not_waited_for():
     result = check_env(Walk(), seconds=0.0)
     assert result.n_steps == 0
-    assert any("did not end within 0 steps" in each.what for each in result.findings)
+    assert any("it is slow: 0 steps" in each.what for each in result.findings)
+
+
+def test_nor_is_it_run_again_for_long():
+    class Slow(Walk):
+        n_steps = 0
+
+        def step(self, action: Any) -> Any:
+            Slow.n_steps += 1
+            return super().step(action)
+
+    check_env(Slow(), seconds=0.0)
+    assert 0 < Slow.n_steps < 40

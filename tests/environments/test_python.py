@@ -180,7 +180,9 @@ def test_an_action_that_does_not_fit_is_refused():
             host.step(action)
 
 
-@pytest.mark.parametrize("reward", [float("nan"), float("inf"), None, np.array([1.0, 2.0]), "3"])
+@pytest.mark.parametrize(
+    "reward", [float("nan"), float("inf"), None, np.array([1.0, 2.0]), "3", [1.0, [2.0]]]
+)
 def test_a_reward_must_be_a_finite_number(reward: Any):
     fine = (2, 0.5, False, False, {})
     ends = (2, 0.5, True, False, {})
@@ -245,11 +247,22 @@ def test_closing_closes_the_environment():
 
 
 def test_an_observation_may_lie_outside_its_box():
-    far = np.array([-7.5, np.inf])
+    far = np.array([-7.5, 1e30])
     box = spaces.Box(-1.0, 2.0, (2,), np.float32)
     host = wrap(Scripted(box, first=far, steps=((far, 0.5, False, False, {}),)))
-    np.testing.assert_array_equal(host.reset(), far)
-    np.testing.assert_array_equal(host.step(1).next_obs, far)
+    np.testing.assert_array_equal(host.reset(), far.astype(np.float32))
+    np.testing.assert_array_equal(host.step(1).next_obs, far.astype(np.float32))
+
+
+@pytest.mark.parametrize("space", [spaces.Box(-np.inf, np.inf, (2,)), spaces.Box(0, 9, (2,))])
+def test_an_infinite_observation_is_refused(space: Any):
+    far = np.array([3.0, np.inf], np.float32)
+    host = wrap(
+        Scripted(space, first=np.ones(2, np.float32), steps=((far, 0.5, False, False, {}),))
+    )
+    host.reset()
+    with pytest.raises(ValueError, match="not infinity"):
+        host.step(1)
 
 
 def test_nan_in_an_action_is_refused():

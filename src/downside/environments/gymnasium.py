@@ -140,6 +140,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, np.ndarray]):
             allowed = tuple(str(mode.value) for mode in AutoresetMode)
             check_choice("autoreset_mode", autoreset_mode, allowed)
         self.environment = _build(environment, parameters)
+        self.log_returns = self.environment.log_returns
         self.num_envs = num_envs
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.metadata = {**GymnasiumEnv.metadata, "autoreset_mode": self.autoreset_mode}

@@ -72,13 +72,12 @@ def settled(host: "HostEnvironment", discount: float | None, horizon: int | None
     >>> settled(wrap("CartPole-v1"), None, None).horizon, wrap("CartPole-v1", 0.99).horizon
     (500, None)
     """
-    limit = _time_limit(host.env)
-    if horizon is None and discount in (None, 1.0) and limit is not None:
-        horizon = limit
+    if horizon is None and discount in (None, 1.0):
+        horizon = time_limit(host.env)
     return HostEnvironment(host.env, 1.0 if discount is None else discount, horizon)
 
 
-def _time_limit(env: Any) -> int | None:
+def time_limit(env: Any) -> int | None:
     """That of the registration, or of a TimeLimit wrapper."""
     if env.spec is not None and env.spec.max_episode_steps is not None:
         return env.spec.max_episode_steps
@@ -95,8 +94,8 @@ class HostEnvironment:
 
     Observations are copies in the type of their space, so an environment may reuse its arrays.
     Numbers a little outside the bounds of a Box are let through, as many environments overshoot
-    them; NaN is not. A time limit of Gymnasium is a truncation, not part of the problem, unless a
-    ``horizon`` says so: the step that reaches it is then a termination.
+    them; NaN and infinity are not. A time limit of Gymnasium is a truncation, not part of the
+    problem, unless a ``horizon`` says so: the step that reaches it is then a termination.
 
     >>> import gymnasium
     >>> host = HostEnvironment(gymnasium.make("CartPole-v1"), discount=0.99)
@@ -130,10 +129,22 @@ class HostEnvironment:
 
     def reset(self, seed: int | None = None) -> Any:
         """Start an episode and give its first observation."""
+        self._is_running = False
+        try:
+            result: Any = self.env.reset(seed=seed)
+        except TypeError as error:
+            if "seed" not in str(error):
+                raise
+            raise ValueError(
+                f"reset(seed=...) fails: {error}; give it the signature "
+                "reset(self, *, seed=None, options=None)"
+            ) from error
+        return self.begin(result)
+
+    def begin(self, result: Any) -> Any:
+        """The first observation of an episode, from what the environment's reset returned."""
         self._time = 0
         self._episode += 1
-        self._is_running = False
-        result: Any = self.env.reset(seed=seed)
         if not isinstance(result, tuple) or len(result) != 2:
             raise ValueError(f"reset returned {result!r}; it must return (observation, info)")
         self._obs = _fit(self.observation_space, result[0], f"observation {self._when()}")
@@ -166,7 +177,10 @@ class HostEnvironment:
         Observation, reward, terminated, truncated and ``info["mean_reward"]``, all checked. The
         observation may be the environment's own array: copy it before the next step.
         """
-        result: Any = self.env.step(action)
+        return self.accept(self.env.step(action))
+
+    def accept(self, result: Any) -> tuple[Any, float, bool, bool, float | None]:
+        """What `advance` gives, from what the environment's step returned."""
         if not isinstance(result, tuple) or len(result) != 5:
             found = f"{len(result)} values" if isinstance(result, tuple) else f"{result!r}"
             raise ValueError(
@@ -177,24 +191,34 @@ class HostEnvironment:
         if not self._is_plain(next_obs):
             next_obs = _fit(self.observation_space, next_obs, f"observation {self._when()}")
         if not (isinstance(reward, float) and isfinite(reward)):
-            reward = self._finite(reward)
+            reward = self._finite("reward", reward)
+        if type(terminated) is not bool:
+            terminated = self._flag("terminated", terminated)
+        if type(truncated) is not bool:
+            truncated = self._flag("truncated", truncated)
+        mean = None
+        if info and "mean_reward" in info:
+            mean = self._finite("info['mean_reward']", info["mean_reward"])
         self._time += 1
-        terminated = bool(terminated) or self._time == self.horizon
-        truncated = bool(truncated)
+        terminated = terminated or self._time == self.horizon
         self._is_running = not (terminated or truncated)
-        mean = float(info["mean_reward"]) if info and "mean_reward" in info else None
         return next_obs, reward, terminated, truncated, mean
 
     def close(self) -> None:
         """Release what the environment holds."""
         self.env.close()
 
-    def _finite(self, reward: Any) -> float:
-        value = np.asarray(reward)
+    def _finite(self, name: str, number: Any) -> float:
+        value = _array(number)
         is_number = value.shape == () and value.dtype.kind in "biuf"
         if not (is_number and np.isfinite(value)):
-            raise ValueError(f"reward {self._when()} is {reward!r}; it must be a finite number")
+            raise ValueError(f"{name} {self._when()} is {number!r}; it must be a finite number")
         return float(value)
+
+    def _flag(self, name: str, flag: Any) -> bool:
+        if not isinstance(flag, np.bool_ | np.number | int) or flag not in (0, 1):
+            raise ValueError(f"{name} {self._when()} is {flag!r}; it must be True or False")
+        return bool(flag)
 
     def _when(self) -> str:
         return f"at step {self._time} of episode {self._episode}"
@@ -217,21 +241,29 @@ def _check_supported(space: Space[Any]) -> None:
 
 
 def _plain_check(space: Space[Any]) -> Callable[[Any], bool]:
-    """The usual case in a microsecond: whether an observation is as its space says and no NaN."""
-    shape, dtype = space.shape, space.dtype
+    """The usual case in less than a microsecond: whether an observation is as its space says."""
+    shape, dtype, array = space.shape, space.dtype, np.ndarray
     if isinstance(space, spaces.Discrete):
         low, high = int(space.start), int(space.start + space.n)
         return lambda obs: isinstance(obs, int | np.integer) and bool(low <= obs < high)
-    if not isinstance(space, spaces.Box) or dtype is None or dtype.kind != "f":
+    if not isinstance(space, spaces.Box) or dtype is None or dtype.kind != "f" or shape == ():
         return lambda obs: False
 
     def is_plain(obs: Any) -> bool:
-        if type(obs) is not np.ndarray or obs.dtype != dtype or obs.shape != shape:
+        if type(obs) is not array or obs.dtype != dtype or obs.shape != shape:
             return False
-        size = np.vdot(obs, obs)  # NaN where one of its numbers is
-        return bool(size == size)
+        flat = obs if len(obs.shape) == 1 else obs.reshape(-1)
+        return isfinite(flat.dot(flat))  # not finite where one of its numbers is not
 
     return is_plain
+
+
+def _array(value: Any) -> np.ndarray:
+    """What NumPy makes of it; nothing, of lists of unequal lengths."""
+    try:
+        return np.asarray(value)
+    except ValueError:
+        return np.asarray(None)
 
 
 def _copied(obs: Any) -> Any:
@@ -253,14 +285,14 @@ def _fit(space: Space[Any], value: Any, name: str) -> Any:
             )
         parts = enumerate(zip(space.spaces, value, strict=True))
         return tuple(_fit(part, entry, f"{name}, entry {i},") for i, (part, entry) in parts)
-    array, dtype = np.asarray(value), np.dtype(space.dtype)
+    array, dtype = _array(value), np.dtype(space.dtype)
     if array.shape != space.shape or not np.can_cast(array.dtype, dtype, "same_kind"):
         raise ValueError(
             f"{name} has the shape {array.shape} and the type {array.dtype}; "
             f"its space {space} has {space.shape} and {dtype}"
         )
-    if array.dtype.kind == "f" and np.any(np.isnan(array)):
-        raise ValueError(f"{name} is {value!r}; it must hold numbers, not NaN")
+    if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
+        raise ValueError(f"{name} is {value!r}; it must hold numbers, not NaN and not infinity")
     if not isinstance(space, spaces.Box) and not space.contains(array):
         raise ValueError(f"{name} is {value!r}, which is outside its space {space}")
     return array.astype(dtype)[()]

@@ -1,6 +1,6 @@
 """What drives learners on Python environments: act for a period, learn from it, go on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, final
 
@@ -11,60 +11,75 @@ from gymnasium import Space
 
 from downside.agents.actor_critic import ActorCritic
 from downside.environments.python import HostEnvironment
+from downside.environments.vectors import HostVector
 from downside.policies.base import Policy
+from downside.training.collecting import Apart, Host, Streams
 from downside.training.host import HostAct
 from downside.training.learner import where
+from downside.training.lockstep import Together
 from downside.training.recorded import learn_recorded
 from downside.training.run import Report, Settings
 from downside.training.sampling import sampler
-from downside.training.streams import Host, Stream, to_env
+from downside.training.streams import Stream, to_env
 
 
 @final
 class Hosting:
     """Where copies of a Python environment come from, and what it is called.
 
-    ``make`` is None where there are instances only: ``first``, and ``others`` of a vector
-    environment.
+    ``make`` is None where there is an instance only: ``first``, alone or a vector environment.
     """
 
     def __init__(
         self,
-        first: HostEnvironment,
-        make: Callable[[], HostEnvironment] | None,
+        first: HostEnvironment | HostVector,
+        make: Callable[[], HostEnvironment | HostVector] | None,
         named: dict[str, Any],
         *,
         means: bool,
-        others: Sequence[HostEnvironment] = (),
     ) -> None:
         self.first, self.make, self.named, self.means = first, make, named, means
-        self.others = list(others)
 
-    def copies(self, n: int) -> list[HostEnvironment]:
+    @property
+    def num_envs(self) -> int | None:
+        """The copies of a vector environment."""
+        return self.first.num_envs if isinstance(self.first, HostVector) else None
+
+    def copies(self, n: int) -> list[Any]:
         """The first one and n - 1 more."""
-        if self.make is not None:
-            return [self.first, *(self.make() for _ in range(n - 1))]
-        there = [self.first, *self.others]
-        if n > len(there):
+        if n > 1 and self.make is None:
             raise ValueError(
-                f"{n} copies of the environment are needed, and what was given is {len(there)}; "
+                f"{n} copies of the environment are needed, and what was given is one; "
                 "give its id, or a function that makes one, such as lambda: MyEnv()"
             )
-        return there
+        return [self.first, *(self.make() for _ in range(n - 1) if self.make)]
 
     def open(self, settings: Settings, n_bounds: int, n_seeds: int, seed: int) -> Host:
         """Streams for every bound and seed; every bound meets the same noise."""
-        n_streams, online = settings.env.n_streams, isinstance(settings, ActorCritic)
-        copies = iter(self.copies(n_bounds * n_seeds * n_streams))
-        streams = [
-            [
-                Stream(next(copies), (seed, i, j), online=online, means=self.means)
-                for j in range(n_streams)
+        n_streams, n_learners = settings.env.n_streams, n_bounds * n_seeds
+        online = isinstance(settings, ActorCritic)
+        is_vector = self.num_envs is not None
+        copies = iter(self.copies(n_learners * (1 if is_vector else n_streams)))
+        learners: list[Streams] = []
+        for i in range(n_learners):
+            vector = next(copies) if is_vector else None
+            hosts = vector.copies if vector else [next(copies) for _ in range(n_streams)]
+            mine = [
+                Stream(host, (seed, i % n_seeds, j), online=online, means=self.means)
+                for j, host in enumerate(hosts)
             ]
-            for _ in range(n_bounds)
-            for i in range(n_seeds)
-        ]
-        return Host(streams, settings.policy, settings.period)
+            learners.append(Together(vector, mine) if vector else Apart(mine))
+        return Host(learners, settings.policy, settings.period)
+
+    def for_evaluation(self) -> tuple[HostEnvironment, bool]:
+        """An environment to act in; whether it is one that learning has no use for."""
+        made = self.first if self.make is None else self.make()
+        return alone(made), self.make is not None
+
+
+def alone(host: HostEnvironment | HostVector) -> HostEnvironment:
+    """One copy of an environment."""
+    return host.copies[0] if isinstance(host, HostVector) else host
 
 
 def acting(policy: Policy, theta: Any, actions: Space[Any], *, deterministic: bool) -> HostAct:

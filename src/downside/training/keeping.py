@@ -206,6 +206,13 @@ def stacked(reports: list[Report]) -> Report:
     return jax.tree.map(lambda *rows: np.stack(rows), *reports)
 
 
+def thinned(reports: list[Report], most: int = 1000) -> list[Report]:
+    """Every second report dropped until there are few: memory stays flat."""
+    while len(reports) > most:
+        reports = reports[1::2]
+    return reports
+
+
 def _name(prefix: str, path: Any) -> str:
     parts = [
         str(getattr(key, "name", getattr(key, "key", getattr(key, "idx", key)))) for key in path

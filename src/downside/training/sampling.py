@@ -74,61 +74,70 @@ def _normal(policy: Gaussian | SquashedGaussian, outputs: Callable[[Any], Any]) 
 def _outputs(outputs: Outputs, theta: np.ndarray) -> Callable[[Any], Any]:
     if outputs.hidden:
         return lambda obs: outputs(theta, obs)
-    weights = theta.reshape(outputs.n_outputs, outputs.basis.n_features)
+    weights = theta.reshape(outputs.n_outputs, outputs.basis.n_features).astype(float)
     basis = outputs.basis
     if isinstance(basis, FromSpace) and isinstance(basis.basis, OneHot):
         rows, start = np.ascontiguousarray(weights.T), basis.layout.starts[0]
         return lambda obs: rows[obs - start]
-    features = fast_features(basis)
-    return lambda obs: weights.dot(features(obs))
-
-
-def fast_features(basis: Basis) -> Callable[[Any], Any]:
-    """The features of one observation; in few calls where the basis is one of the usual ones."""
-    inner = basis
-    if isinstance(inner, FromSpace) and inner.layout.kind == "numbers":
-        if len(inner.layout.sizes) != 1:
-            return basis
-        inner = inner.basis
-    shift, factor = 0.0, 1.0
-    if isinstance(inner, Scaled) and inner.inputs is not None and inner.features is None:
-        shift, factor = np.asarray(inner.inputs.shift), 1.0 / np.asarray(inner.inputs.divisor)
-        inner = inner.basis
+    inner, shift, factor = _without_scaling(basis)
     if isinstance(inner, Polynomial) and inner.order <= 2:
-        return _quadratic(inner, shift, factor)
+        return _quadratic(inner, weights, shift, factor)
     if isinstance(inner, Fourier):
-        return _cosines(inner, shift, factor)
-    return basis
+        return _cosines(inner, weights, shift, factor)
+    return lambda obs: weights.dot(basis(obs))
 
 
-def _quadratic(basis: Polynomial, shift: Any, factor: Any) -> Callable[[Any], Any]:
-    n = basis.n_inputs
+def _without_scaling(basis: Basis) -> tuple[Basis | None, Any, Any]:
+    """The basis of (obs - shift) * factor, or None where an observation is no plain vector."""
+    inner = basis
+    if isinstance(inner, FromSpace):
+        if inner.layout.kind != "numbers" or len(inner.layout.sizes) != 1:
+            return None, 0.0, 1.0
+        inner = inner.basis
+    if isinstance(inner, Scaled) and inner.inputs is not None and inner.features is None:
+        scaling = inner.inputs
+        return inner.basis, np.asarray(scaling.shift, float), 1.0 / np.asarray(scaling.divisor)
+    return inner, 0.0, 1.0
+
+
+def _quadratic(
+    basis: Polynomial, weights: np.ndarray, shift: Any, factor: Any
+) -> Callable[[Any], Any]:
+    """x' Q x for each output, with x = (1, obs - shift) clipped and the factor inside Q."""
+    n, n_outputs = basis.n_inputs, len(weights)
     pairs = [(0, 0), *((0, i + 1) for i in range(n))]
     if basis.order == 2:
         pairs += [(i + 1, j + 1) for i, j in combinations_with_replacement(range(n), 2)]
     first, second = np.array(pairs).T
-    low, high = np.asarray(basis.low), np.asarray(basis.high)
+    sizes = np.append(1.0, np.broadcast_to(factor, n))
+    forms = np.zeros((n_outputs, n + 1, n + 1))
+    forms[:, first, second] = weights * sizes[first] * sizes[second]
+    low, high = (np.broadcast_to(np.asarray(end), n) / sizes[1:] for end in (basis.low, basis.high))
     bounded = bool(np.any(low > -inf) or np.any(high < inf))
+    stacked = forms.reshape(-1, n + 1)
+    applied = np.zeros(n_outputs * (n + 1))
+    rows = applied.reshape(n_outputs, n + 1)
     inputs = np.ones(n + 1)
     x = inputs[1:]
+    subtract, maximum, minimum = np.subtract, np.maximum, np.minimum
 
-    def features(obs: Any) -> Any:
-        np.subtract(obs, shift, out=x)
-        np.multiply(x, factor, out=x)
+    def outputs(obs: Any) -> Any:
+        subtract(obs, shift, out=x)
         if bounded:
-            np.maximum(x, low, out=x)
-            np.minimum(x, high, out=x)
-        return inputs.take(first) * inputs.take(second)
+            maximum(x, low, out=x)
+            minimum(x, high, out=x)
+        stacked.dot(inputs, applied)
+        return rows.dot(inputs)
 
-    return features
+    return outputs
 
 
-def _cosines(basis: Fourier, shift: Any, factor: Any) -> Callable[[Any], Any]:
+def _cosines(basis: Fourier, weights: np.ndarray, shift: Any, factor: Any) -> Callable[[Any], Any]:
     low, high = np.asarray(basis.low), np.asarray(basis.high)
     frequencies = np.pi * basis.frequencies / (high - low)
 
-    def features(obs: Any) -> Any:
+    def outputs(obs: Any) -> Any:
         x = np.minimum(np.maximum((obs - shift) * factor, low), high)
-        return np.cos(frequencies.dot(x - low))
+        return weights.dot(np.cos(frequencies.dot(x - low)))
 
-    return features
+    return outputs

@@ -3,11 +3,14 @@
 Every reset is seeded from (seed, learner, stream, episode) and the policy's noise from (seed,
 learner, stream, period). So the state of a stream is the number of its episode and the actions
 that were taken in it: whoever repeats them stands where the stream stood.
+
+A stream asks for what it needs, a step or a new episode, and is told what the environment returned.
+It does not know whether its environment stands alone (`collecting`) or steps with others
+(`lockstep`).
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, final
-from warnings import warn
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from gymnasium import Space, spaces
@@ -16,19 +19,31 @@ from downside.environments.python import HostEnvironment
 from downside.policies.actions import ActionMap
 from downside.policies.base import Policy
 from downside.training.recorded import Recorded
-from downside.training.sampling import Sampler, sampler
+from downside.training.sampling import Sampler
+from downside.training.trees import copied, empty, leaves, mapped, rows, stack, writer
 
 _RESET, _NOISE = 0, 1
 
 
+class Begin(NamedTuple):
+    """A stream asks for a new episode."""
+
+    seed: int
+
+
+Asking = Generator[Any, Any, Any]
+"""Yields a `Begin` or an action, and is sent what `reset` or `step` of its environment returned."""
+
+
 @final
 class Stream:
-    """One copy of an environment, stepped episode after episode by a policy of ours."""
+    """One copy of an environment, acted on episode after episode by a policy of ours."""
 
     def __init__(
         self, host: HostEnvironment, seed: tuple[int, ...], *, online: bool, means: bool
     ) -> None:
         self.host, self.seed, self.online, self._means = host, seed, online, means
+        self.sample: Sampler = _no_policy
         self._to_env = to_env(host.action_space)
         self._episode = -1
         self._taken: list[Any] = []
@@ -40,43 +55,49 @@ class Stream:
         n_steps += self.online
         return rows(policy.draw(np.random.default_rng((*self.seed, _NOISE, period)), (n_steps,)))
 
-    def record(self, sample: Sampler, noise: Sequence[Any]) -> Recorded:
-        """As many steps as there is noise, less the first of it online."""
-        host, online, act, n = self.host, self.online, self._to_env, len(noise) - self.online
-        advance, taken = host.advance, self._taken
+    def record(self, noise: Sequence[Any]) -> Asking:
+        """As many steps as there is noise, less the first of it online; gives a `Recorded`."""
+        host, online, act = self.host, self.online, self._to_env
+        begin, accept, known = host.begin, host.accept, self._means
+        n = len(noise) - online
         seen, following = empty(host.observation_space, n), empty(host.observation_space, n)
         put_seen, put_following = writer(seen), writer(following)
         actions, rewards, terminations, truncations = [], [], [], []
-        times, means, next_actions = [], [], []
+        means, next_actions, begun = [], [], []
         obs, action = self._obs, self._pending
         if obs is None:
-            obs = self._begin()
-            action = sample(obs, noise[0]) if online else None
-            taken = self._taken
+            obs = begin((yield self._anew()))
+            action = self.sample(obs, noise[0]) if online else None
         time = host.time
+        put_seen(0, obs)
         for i, numbers in enumerate(noise[online:]):
-            put_seen(i, obs)
             if not online:
-                action = sample(obs, numbers)
-            obs, reward, terminated, truncated, mean = advance(act(action))
+                action = self.sample(obs, numbers)
+            obs, reward, terminated, truncated, mean = accept((yield act(action)))
             put_following(i, obs)
             actions.append(action)
-            taken.append(action)
             rewards.append(reward)
             terminations.append(terminated)
             truncations.append(truncated)
-            times.append(time)
-            means.append(mean)
-            time += 1
+            if known:
+                means.append(mean)
             if online:
-                action = sample(obs, numbers)
+                action = self.sample(obs, numbers)
                 next_actions.append(action)
             if terminated or truncated:
-                obs = self._begin()
-                taken, time = self._taken, 0
+                obs = begin((yield self._anew()))
+                begun.append((i + 1, obs))
                 if online:
-                    action = sample(obs, numbers)
+                    action = self.sample(obs, numbers)
         self._obs, self._pending = copied(obs), action
+        self._taken += actions[begun[-1][0] if begun else 0 :]
+        mapped(
+            lambda before, after: before.__setitem__(slice(1, None), after[:-1]), seen, following
+        )
+        for i, first in begun:
+            if i < n:
+                put_seen(i, first)
+        ends = np.array([i for i, _ in begun if i < n], int)
         return Recorded(
             obs=seen,
             action=np.array(actions),
@@ -85,14 +106,14 @@ class Stream:
             next_obs=following,
             terminated=np.array(terminations),
             truncated=np.array(truncations),
-            time=np.array(times),
+            time=_times(n, time, ends),
             mean_reward=self._known(means),
             next_action=np.array(next_actions) if online else None,
             last=(self._obs, np.asarray(action)) if online else None,
         )
 
     def state(self) -> dict[str, np.ndarray]:
-        """What `put_back` needs."""
+        """What `repeat` needs."""
         if self._obs is None:
             return {}
         found = {"episode": np.array(self._episode), "actions": np.array(self._taken)}
@@ -101,36 +122,51 @@ class Stream:
             found["pending"] = np.asarray(self._pending)
         return found
 
-    def put_back(self, state: dict[str, np.ndarray]) -> bool:
-        """Repeat the episode that was in progress; False, at a new one, where it comes out anew."""
-        if not state:
-            self._obs, self._episode = None, -1
-            return True
+    def repeat(self, state: Mapping[str, Any], wait: int = 0) -> Asking:
+        """Repeat the episode that was in progress; gives False where it comes out otherwise.
+
+        ``wait`` steps are made before, and as many steps as there are actions whatever happens, so
+        that streams that step together are there at the same time.
+        """
         self._episode = int(state["episode"]) - 1
-        obs, repeated = self._begin(), True
-        for action in state["actions"]:
-            action = action if action.ndim else action.item()
-            obs, _, terminated, truncated, _ = self.host.advance(self._to_env(action))
-            self._taken.append(action)
-            if terminated or truncated:
-                repeated = False
-                break
-        if repeated:
-            found = enumerate(leaves(obs))
-            repeated = all(np.array_equal(leaf, state[f"obs/{i}"]) for i, leaf in found)
-        if not repeated:
-            obs = self._begin()
-        pending = state.get("pending")
+        actions, pending = state["actions"], state.get("pending")
         if pending is not None:
             self._pending = pending if pending.ndim else pending.item()
-        self._obs = copied(obs)
-        return repeated
+        yield from self._wait(wait)
+        obs = self.host.begin((yield self._anew()))
+        for i, action in enumerate(actions):
+            action = action if action.ndim else action.item()
+            obs, _, terminated, truncated, _ = self.host.accept((yield self._to_env(action)))
+            self._taken.append(action)
+            if terminated or truncated:
+                yield from self._wait(len(actions) - i - 1)
+                return False
+        self._obs, found = copied(obs), enumerate(leaves(obs))
+        return all(np.array_equal(leaf, state[f"obs/{i}"]) for i, leaf in found)
 
-    def _begin(self) -> Any:
+    def begin_anew(self) -> Asking:
+        """Give the episode up for a new one."""
+        self._obs = copied(self.host.begin((yield self._anew())))
+
+    def forget(self, state: Mapping[str, Any]) -> None:
+        """Stand before the first step of the next episode, or of the first one."""
+        self._obs, self._taken = None, []
+        self._episode = int(state["episode"]) if state else -1
+
+    def _wait(self, n_steps: int) -> Asking:
+        """Steps of no importance."""
+        space, over = self.host.action_space, True
+        for _ in range(n_steps):
+            if over:
+                self.host.begin((yield Begin(0)))
+            _, _, terminated, truncated, _ = self.host.accept((yield space.sample()))
+            over = terminated or truncated
+
+    def _anew(self) -> Begin:
         self._episode += 1
         self._taken = []
         words = np.random.SeedSequence((*self.seed, _RESET, self._episode)).generate_state(1)
-        return self.host.reset(seed=int(words[0]))
+        return Begin(int(words[0]))
 
     def _known(self, means: list[float | None]) -> np.ndarray | None:
         if not self._means:
@@ -143,59 +179,28 @@ class Stream:
         return np.array(means, float)
 
 
-@final
-class Host:
-    """The streams of all learners: learner after learner, stream after stream."""
-
-    def __init__(self, streams: Sequence[Sequence[Stream]], policy: Policy, period: int) -> None:
-        self.streams, self._policy, self._period = streams, policy, period
-        self.is_clean = True
-        """Whether the streams stand where the last complete period ended."""
-
-    def record(self, thetas: np.ndarray, period: int) -> Recorded:
-        """A period of every learner: arrays (learners, streams, steps, ...)."""
-        self.is_clean = False
-        found: list[Recorded] = []
-        for theta, streams in zip(thetas, self.streams, strict=True):
-            sample = sampler(self._policy, theta)
-            n_steps = self._period // len(streams)
-            mine = [s.record(sample, s.noise(self._policy, period, n_steps)) for s in streams]
-            found.append(stack(mine))
-        return with_done(stack(found), self.streams[0][0].host.action_space)
-
-    def state(self) -> dict[str, np.ndarray]:
-        """Of all streams, by names."""
-        return {
-            f"{i}/{j}/{name}": value
-            for i, streams in enumerate(self.streams)
-            for j, stream in enumerate(streams)
-            for name, value in stream.state().items()
-        }
-
-    def put_back(self, state: dict[str, np.ndarray]) -> list[tuple[int, int]]:
-        """Bring every stream where it was; those that did not come out as before are named."""
-        lost: list[tuple[int, int]] = []
-        for i, streams in enumerate(self.streams):
-            for j, stream in enumerate(streams):
-                prefix = f"{i}/{j}/"
-                mine = {k[len(prefix) :]: v for k, v in state.items() if k.startswith(prefix)}
-                if not stream.put_back(mine):
-                    lost.append((i, j))
-        self.is_clean = True
-        if lost:
-            warn(
-                "the environment did not repeat its episode from the same seed and actions, so "
-                f"{len(lost)} of its episodes in progress begin anew; the run goes on, but not "
-                "with the bits that it would have had without the interruption. For that, draw "
-                "all random numbers from self.np_random, which reset(seed=...) seeds",
-                stacklevel=4,
-            )
-        return lost
+def serve(env: Any, asking: Asking) -> Any:
+    """Carry out what one stream asks for in an environment of its own."""
+    step, send, answer = env.step, asking.send, None
+    while True:
+        try:
+            wanted = send(answer)
+        except StopIteration as done:
+            return done.value
+        answer = env.reset(seed=wanted.seed) if type(wanted) is Begin else step(wanted)
 
 
-def with_done(recorded: Recorded, actions: Space[Any]) -> Recorded:
-    """With what the environment was told."""
-    return Recorded(**{**vars(recorded), "done": ActionMap.of(actions)(recorded.action)})
+def stack_records(records: Sequence[Recorded]) -> Recorded:
+    """Along a new first axis."""
+    found = {name: stack([vars(each)[name] for each in records]) for name in vars(records[0])}
+    return Recorded(**found)
+
+
+def _times(n_steps: int, time: int, begun: np.ndarray) -> np.ndarray:
+    """The time in its episode of each step, where episodes begin at these steps."""
+    first = np.full(n_steps, -time)
+    first[begun] = begun
+    return np.arange(n_steps) - np.maximum.accumulate(first)
 
 
 def to_env(space: Space[Any]) -> Callable[[Any], Any]:
@@ -216,63 +221,5 @@ def in_space(space: Space[Any], action: Any) -> Any:
     return np.asarray(action).astype(space.dtype)[()]
 
 
-def empty(space: Space[Any], n: int) -> Any:
-    """Room for ``n`` observations."""
-    if isinstance(space, spaces.Dict):
-        return {key: empty(part, n) for key, part in space.spaces.items()}
-    if isinstance(space, spaces.Tuple):
-        return tuple(empty(part, n) for part in space.spaces)
-    return np.zeros((n, *(space.shape or ())), space.dtype)
-
-
-def writer(room: Any) -> Callable[[int, Any], None]:
-    """Puts an observation at a place."""
-    if isinstance(room, np.ndarray):
-        return room.__setitem__
-    parts = room.items() if isinstance(room, dict) else enumerate(room)
-    writers = [(key, writer(part)) for key, part in parts]
-
-    def put(i: int, obs: Any) -> None:
-        for key, write in writers:
-            write(i, obs[key])
-
-    return put
-
-
-def copied(obs: Any) -> Any:
-    """So that the environment may reuse its arrays."""
-    if isinstance(obs, dict):
-        return {key: copied(part) for key, part in obs.items()}
-    if isinstance(obs, tuple):
-        return tuple(copied(part) for part in obs)
-    return np.array(obs)[()]
-
-
-def leaves(obs: Any) -> list[Any]:
-    """The arrays of an observation, in order."""
-    if isinstance(obs, dict):
-        return [leaf for part in obs.values() for leaf in leaves(part)]
-    if isinstance(obs, tuple):
-        return [leaf for part in obs for leaf in leaves(part)]
-    return [obs]
-
-
-def rows(noise: Any) -> list[Any]:
-    """Step by step what was drawn for all."""
-    if isinstance(noise, tuple):
-        return list(zip(*(rows(part) for part in noise), strict=True))
-    return noise.tolist() if noise.ndim == 1 else list(noise)
-
-
-def stack(records: Sequence[Any]) -> Any:
-    """Records, or trees of them, along a new first axis."""
-    first = records[0]
-    if first is None:
-        return None
-    if isinstance(first, Recorded):
-        return Recorded(**{k: stack([vars(r)[k] for r in records]) for k in vars(first)})
-    if isinstance(first, dict):
-        return {key: stack([r[key] for r in records]) for key in first}
-    if isinstance(first, tuple):
-        return tuple(stack(parts) for parts in zip(*records, strict=True))
-    return np.stack(records)
+def _no_policy(obs: Any, noise: Any) -> Any:
+    raise ValueError("the stream has no policy yet")

@@ -1,0 +1,70 @@
+"""What a training has come to: a line for every threshold, and what went wrong."""
+
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+
+from downside.signals import Constraint
+from downside.training.run import Report
+
+
+def summarise(
+    records: Report, constraints: Sequence[tuple[Constraint, ...]], n_seeds: int, failed: np.ndarray
+) -> str:
+    """Mean, risk and multiplier over the last tenth of the records, and notes."""
+    recent = jax.tree.map(lambda x: x[-max(1, len(records.returns) // 10) :], records)
+    lines: list[str] = []
+    for i, bounds in enumerate(constraints):
+        mine = slice(i * n_seeds, (i + 1) * n_seeds)
+        words = [f"mean return {average(recent.returns[:, mine]):.4g}"]
+        for j, constraint in enumerate(bounds):
+            words.append(
+                f"risk {average(recent.risks[:, mine, j]):.4g} of {constraint.threshold:g}, "
+                f"multiplier {recent.multipliers[-1, mine, j].mean():.4g}"
+            )
+        lines.append("; ".join(words))
+        n_failed = int(np.count_nonzero(failed[mine]))
+        if n_failed:
+            lines.append(f"  {n_failed} of {n_seeds} learners went non-finite: see failures()")
+        lines += [f"  {note}" for note in _infeasible(records, mine, bounds, n_seeds)]
+    return "\n".join(lines)
+
+
+def average(values: np.ndarray) -> float:
+    """The mean of what is known; NaN where no episode ended."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if known.size else float("nan")
+
+
+def _infeasible(
+    records: Report, mine: slice, bounds: tuple[Constraint, ...], n_seeds: int
+) -> list[str]:
+    notes: list[str] = []
+    for j, constraint in enumerate(bounds):
+        lost, lowest = _is_infeasible(records, mine, j, float(constraint.threshold))
+        if lost:
+            notes.append(
+                f"no feasible policy found for {lost} of {n_seeds} seeds: the multiplier "
+                f"grows without end; the lowest risk reached was {lowest:.4g}"
+            )
+    return notes
+
+
+def _is_infeasible(records: Report, mine: slice, j: int, threshold: float) -> tuple[int, float]:
+    """How many learners' multipliers only ever grew while the risk stayed above; the least risk."""
+    multipliers, risks = records.multipliers[:, mine, j], records.risks[:, mine, j]
+    n = len(multipliers)
+    if n < 8:
+        return 0, float("nan")
+    late = slice(n // 2, None)
+    growing = np.all(np.diff(multipliers[late], axis=0) >= 0, axis=0)
+    grown = multipliers[-1] > 1.25 * multipliers[n // 2]
+    lowest = np.min(risks[late], axis=0, initial=np.inf, where=~np.isnan(risks[late]))
+    rewards = np.abs(records.discounted[late, mine])
+    most = np.max(rewards, axis=0, initial=0.0, where=~np.isnan(rewards))
+    seen = np.isfinite(lowest) & (lowest > threshold)
+    outweighs = multipliers[-1] * np.where(seen, lowest, 0.0) > 5.0 * most
+    lost = growing & grown & seen & outweighs
+    known = risks[~np.isnan(risks)]
+    return int(np.count_nonzero(lost)), float(known.min()) if known.size else float("nan")
