@@ -65,7 +65,6 @@ def test_the_start_of_a_process_is_not_the_trials_time(tmp_path, monkeypatch):
     assert read_fate(tmp_path / "study/trials/square").state == "done"
 
 
-
 def test_a_second_drive_does_nothing(undisturbed):
     before = digests(undisturbed)
     assert run_study(undisturbed).left == []
