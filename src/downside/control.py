@@ -15,6 +15,7 @@ from gymnasium import spaces
 from downside.agent import Agent, Precision
 from downside.agents.actor_critic import ActorCritic
 from downside.agents.multiplier import PID
+from downside.arrays import is_traced
 from downside.bases import Basis
 from downside.bases.spaces import basis_for
 from downside.checks import check_choice, check_count, check_names
@@ -34,28 +35,27 @@ from downside.policies.base import Policy
 from downside.recipes import write_recipe
 from downside.signals import Constraint, Reward
 from downside.training.batches import Batches
+from downside.training.cutting import usual_limit
 from downside.training.hosting import Hosting
 
 Way = Literal["batches", "online"]
 
-HOST: dict[str, Any] = {
-    "period": 2000,
-    "trace_decay": 0.95,
-    "damping": 0.5,
+SPREAD: dict[str, Any] = {
     "risk_unit": "spread",
     "multiplier": PID(rate=0.2, gain=4.0, weight=0.5, growing=True),
 }
-"""Default settings on Python environments, beside those of `Batches`.
+"""Risks measured in their spread: where all policies have much risk in common, little of a
+difference would be left in units of its size, and the multiplier would come too late."""
 
-Risks are measured in their spread: where all policies have much risk in common, little of a
-difference would be left in units of its size, and the multiplier would come too late.
-"""
+HOST = {"period": 2000, "trace_decay": 0.95, "damping": 0.5} | SPREAD
+"""Default settings on Python environments, beside those of `Batches`."""
 
 TABULAR = {"trace_decay": 0.9, "kl": 0.02, "damping": 0.1}
 """Where states are numbered, values are exact and traces may be short: less noise, finer steps."""
 
-SEVERAL_STATES = {"temperature": 1e-2}
-"""Every state learns for itself: each needs entropy, lest it settle on what it tried first."""
+SEVERAL_STATES = {"temperature": 0.3, "kl": 0.03, "damping": 0.3, "annealed": True} | SPREAD
+"""Every state learns for itself: each needs entropy, lest it settle on what it tried first, or
+on what was best before the multiplier had found its value. It fades, since it costs reward."""
 
 
 def NAC(env: Any, *args: Any, **options: Any) -> Agent:  # noqa: N802
@@ -120,8 +120,9 @@ def build(
     makes an environment, an instance, or a vector environment. ``constraints`` is a tuple of
     constraints for each learner of the batch. ``policy`` is one of ours, "linear" or "mlp"; by
     default, and on which ``basis`` of the observations, the spaces say; on numbered states the
-    default settings are then those of `TABULAR` and `SEVERAL_STATES`. ``num_envs`` copies of a
-    Python environment make one batch together, as those of a vector environment do.
+    default settings are then those of `TABULAR` and `SEVERAL_STATES`. A discounted problem of ours
+    without a horizon is begun anew after 3 / (1 - discount) steps (``episode_limit``). ``num_envs``
+    copies of a Python environment make one batch together, as those of a vector environment do.
 
     In a Gymnasium environment the return is not discounted by default and its time limit belongs to
     the problem; with a ``discount`` below 1 the limit only cuts the experience short, unless
@@ -144,6 +145,9 @@ def build(
         _check_ours(discount=discount, horizon=horizon, env_options=env_options, num_envs=num_envs)
         hosting, observations = None, env.observation_space
         chosen = policy if isinstance(policy, Policy) else _policy_of_ours(env, policy, basis)
+        if kind is Batches and not is_traced(env.discount):
+            limit = usual_limit(float(env.discount), env.horizon)
+            defaults |= {} if limit is None else {"episode_limit": limit}
     else:
         hosting = hosting_for(env, env_options, discount, horizon)
         host, observations = hosting.first, hosting.first.observation_space

@@ -28,6 +28,7 @@ from downside.linear import products, solve_positive
 from downside.policies.base import Policy
 from downside.records import carry_functions, record, static
 from downside.signals import Predictions, Signal
+from downside.training.cutting import cut_short, with_the_rest
 from downside.training.fisher import fisher_of
 from downside.training.learner import (
     Episode,
@@ -56,10 +57,14 @@ class Batches:
     the gradient vanishes, and the steps with it. ``damping`` is added to the Fisher matrix, in
     units of its mean diagonal in the first batch. ``temperature`` rewards entropy, in units of the
     return's spread in the first batch. The last three keep a policy from becoming deterministic
-    before the multiplier has found its value, from where no sample would bring it back.
-    ``risk_unit`` is what a multiplier of 1 weighs against the spread of the return: the first
-    batch's "size" of what is bounded, or its "spread", in which excesses then count too. ``tile``
-    learners are stepped together: few, so that their batches stay in the cache.
+    before the multiplier has found its value, from where no sample would bring it back. Where
+    ``annealed``, nats and temperature fall with the square of (1 + steps / ``kl_steps``): much
+    entropy while the multiplier looks for its value and little in the end, and steps whose lengths
+    fall as 1 / n, so that the policy settles instead of swinging about a bound. ``risk_unit`` is
+    what a multiplier of 1 weighs against the spread of the return: the first batch's "size" of what
+    is bounded, or its "spread", in which excesses then count too. After ``episode_limit`` steps an
+    episode is cut short and begun anew (see `cutting`). ``tile`` learners are stepped together:
+    few, so that their batches stay in the cache.
     """
 
     env: Any
@@ -84,6 +89,8 @@ class Batches:
     period: int = static(default=2000)
     direction: Direction = static(default="natural")
     risk_unit: RiskUnit = static(default="size", later=True)
+    episode_limit: int | None = static(default=None, later=True)
+    annealed: bool = static(default=False, later=True)
     measure: BatchMeasure = static(default="sampled")
     tile: int = static(default=8, later=True)
 
@@ -91,6 +98,8 @@ class Batches:
         carry_functions(self, "value_features")
         check_count("period", self.period, least=2)
         check_count("tile", self.tile, least=1)
+        if self.episode_limit is not None:
+            check_count("episode_limit", self.episode_limit, least=1)
         check_choice("direction", self.direction, get_args(Direction))
         check_choice("measure", self.measure, get_args(BatchMeasure))
         check_choice("risk_unit", self.risk_unit, get_args(RiskUnit))
@@ -235,7 +244,7 @@ def step(
     """
     env_noise, action_noise = noise
     action = agent.policy.sample(learner.theta, learner.obs, action_noise)
-    transition = agent.env.transition(learner.env_state, action, env_noise)
+    transition = cut_short(agent, agent.env.transition(learner.env_state, action, env_noise))
     mean_weights, transition = expect(agent, learner.mean_reward, transition)
     cumulants = cumulants_of(agent, learner.weights, transition)
     over = transition.terminated | transition.truncated
@@ -292,6 +301,7 @@ def count(
     """Add the step to its episode; at the end, the episode to what was found."""
     over = transition.terminated | transition.truncated
     episode = learner.episode.extended(agent, transition, cumulants)
+    episode = with_the_rest(agent, learner, episode, transition)
     values, mean_return = measured(agent, learner, episode)
     done = replace(
         learner,
@@ -380,10 +390,12 @@ def improve(
     """
     score = steps.score
     n_steps = len(score)
-    kl = agent.kl / (1.0 + learner.steps.astype(score.dtype) / agent.kl_steps)
+    slower = 1.0 + learner.steps.astype(score.dtype) / agent.kl_steps
+    kl = agent.kl / (slower**2 if agent.annealed else slower)
     multipliers = current_multipliers(agent, learner)
     gain = lagrangian(gains.T, multipliers) / (1.0 + jnp.sum(multipliers))
-    gain = gain - agent.temperature * steps.log_prob
+    temperature = agent.temperature / slower**2 if agent.annealed else agent.temperature
+    gain = gain - temperature * steps.log_prob
     gradient = products(gain[:, None], score)[0] / n_steps
     fisher = fisher_of(score)
     spread = jnp.where(learner.spread > 0, learner.spread, fisher.size)
