@@ -302,6 +302,8 @@ class Agent:
         seconds = self._state.seconds + chunk.seconds
         streams = None if self._host is None else self._host.state()
         self._state = Saved(chunk.learners, reports, chunk.period, chunk.complete, seconds, streams)
+        if self._host is not None:
+            self._host.is_clean = True
         self._warm = self._warm or (chunk.period, seconds)
 
     def _go_on_from(self, saved: Saved) -> None:

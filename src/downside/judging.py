@@ -35,10 +35,11 @@ def evaluate_hosted(
     """On the host; ``goal`` is target and order."""
     host, is_spare = hosting.for_evaluation()
     act = acting(policy, theta, host.action_space, deterministic=options["deterministic"])
-    found = evaluate_host(host, act, *goal, **options)
-    if is_spare:
-        host.close()
-    return found
+    try:
+        return evaluate_host(host, act, *goal, **options)
+    finally:
+        if is_spare:
+            host.close()
 
 
 def judged_by(constraints: tuple[Constraint, ...]) -> tuple[Target, float]:

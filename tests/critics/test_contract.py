@@ -227,6 +227,10 @@ def test_one_trace_serves_all_signals_of_one_discount():
         states = [critic.update(s, *step)[0] for critic, s in zip(rows, states, strict=True)]
     assert states[1].trace.shape == (1, 3)
     assert states[0].weights.tolist() == states[1].weights.tolist()
+    with pytest.raises(
+        ValueError, match=r"the discounts are \[0.5, 0.25\].*leave one_discount out"
+    ):
+        rows[1].update(states[1], x, cumulants, jnp.array([0.5, 0.25]), next_x, 0.05)
 
 
 def test_replacing_traces_do_not_grow():

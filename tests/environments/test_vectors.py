@@ -102,3 +102,43 @@ def test_what_is_missing_is_asked_for():
     envs.step = lambda actions: (step(actions)[0], np.ones(2), *step(actions)[2:])
     with pytest.raises(ValueError, match=r"shapes \(2,\), \(3,\), \(3,\).*3 copies"):
         vector.step([0, 0, 0])
+
+
+class Turnover(gymnasium.Env[Any, Any]):
+    """Pays what an action is above the one before, which it keeps as it came."""
+
+    observation_space = spaces.Box(-1.0, 1.0, (1,))
+    action_space = spaces.Box(-1.0, 1.0, (1,))
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.before = np.zeros(1, np.float32)
+        return self.before, {}
+
+    def step(self, action: Any) -> Any:
+        reward, self.before = float(action[0] - self.before[0]), action
+        return np.zeros(1, np.float32), reward, False, False, {}
+
+
+def test_an_environment_may_keep_its_action():
+    vector = HostVector(SyncVectorEnv([Turnover] * 2), discount=0.9)
+    vector.reset({0: 1, 1: 2})
+    actions = [np.full(1, x, np.float32) for x in (0.25, 0.5, 0.125)]
+    rewards = [vector.step([action] * 2)[1][1] for action in actions]
+    assert rewards == [0.25, 0.25, -0.375]
+
+
+def test_vectors_that_break_their_contract_are_named(monkeypatch: pytest.MonkeyPatch):
+    envs = SyncVectorEnv([Drift] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
+    vector = HostVector(envs)
+    vector.reset({0: 1, 1: 2})
+    zero, one = np.zeros(2), np.ones(2, bool)
+    obs = np.zeros((2, *envs.single_observation_space.shape), np.float32)
+    monkeypatch.setattr(envs, "step", lambda actions: (obs, zero, zero, one, {}))
+    with pytest.raises(
+        ValueError, match=r"of type float64 and bool; give arrays of True and False"
+    ):
+        vector.step([vector.action_space.sample()] * 2)
+    monkeypatch.setattr(envs, "step", lambda actions: (obs, zero, one, one, {}))
+    with pytest.raises(ValueError, match=r'give it as infos\["final_obs"\]'):
+        vector.step([vector.action_space.sample()] * 2)

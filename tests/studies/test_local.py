@@ -246,6 +246,14 @@ def test_what_stands_in_the_way_of_a_trial_is_set_aside(tmp_path):
     assert (places[2] / "log.txt.damaged-0" / "mine").exists()
 
 
+def test_a_file_in_place_of_a_folder_above_a_trial_is_set_aside(tmp_path):
+    folder = tmp_path / "study"
+    (folder / "trials").mkdir(parents=True)
+    (folder / "trials/square").write_text("mine")
+    assert set_aside(folder / "trials/square/x=1") == [folder / "trials/square.damaged-0"]
+    assert run_study(folder, Study(*squares(2))).fates["square/x=1"].state == "done"
+
+
 def test_a_run_without_a_sound_checkpoint_is_set_aside(tmp_path):
     arrays = {"weights": np.array([1.5, 2.5])}
     with RunFolder.open(tmp_path / "run", {"seed": 3}) as run:

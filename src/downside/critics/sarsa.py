@@ -23,6 +23,15 @@ def check_binary(x: Any) -> None:
         )
 
 
+def check_equal(discounts: Any) -> None:
+    """Refuse discounts that differ, where they are known (not inside compiled code)."""
+    if not is_traced(discounts) and np.any(np.asarray(discounts) != np.asarray(discounts)[0]):
+        raise ValueError(
+            f"the discounts are {np.asarray(discounts).tolist()}, and one trace serves signals of "
+            "one discount only; leave one_discount out"
+        )
+
+
 @record
 class TraceState:
     """Weights, and the trace that is carried to the next step (already decayed)."""
@@ -42,7 +51,7 @@ class Sarsa(Critic[TraceState]):
 
     A replacing trace is set to 1 where x is 1 instead of growing; it needs features of 0 and 1.
     With ``one_discount`` the signals all have the same discount, and one trace serves them all:
-    the same numbers, and less to carry.
+    the same numbers, and less to carry. `ActorCritic` sets it where that is known.
     With ``next_x`` averaged over the next action it is expected SARSA (`expected_features`).
 
     >>> critic = Sarsa(trace_decay=0.5)
@@ -55,7 +64,7 @@ class Sarsa(Critic[TraceState]):
 
     trace_decay: float | Array = 0.0
     trace: Trace = static(default="accumulating")
-    one_discount: bool = static(default=False, later=True)
+    one_discount: bool = static(default=False)
 
     def __post_init__(self) -> None:
         check_probability("trace_decay", self.trace_decay)
@@ -82,6 +91,8 @@ class Sarsa(Critic[TraceState]):
         errors = td_errors(state.weights, x, cumulants, discounts, next_x)
         trace = state.trace + x if self.trace == "accumulating" else jnp.maximum(state.trace, x)
         weights = state.weights + step_size * errors[:, None] * trace
+        if self.one_discount:
+            check_equal(discounts)
         decay = self.trace_decay * (discounts[:1] if self.one_discount else discounts)
         return TraceState(weights, decay[:, None] * trace), errors
 

@@ -45,7 +45,6 @@ class HostVector:
         self.observation_space = envs.single_observation_space
         self.action_space = envs.single_action_space
         self.mode = _mode_of(envs)
-        self._room = create_empty_array(self.action_space, self.num_envs)
         self._over = np.zeros(self.num_envs, bool)
         self._obs: list[Any] = []
         model = _model_of(envs)
@@ -81,7 +80,10 @@ class HostVector:
 
         That is the case after an end in the mode NEXT_STEP, if nobody has reset the copy.
         """
-        result: Any = self.envs.step(concatenate(self.action_space, actions, self._room))
+        room = create_empty_array(
+            self.action_space, self.num_envs
+        )  # new: a copy may keep its action
+        result: Any = self.envs.step(concatenate(self.action_space, actions, room))
         if not isinstance(result, tuple) or len(result) != 5:
             raise ValueError(
                 f"step of {self.envs} returned {result!r}; it must return (observations, rewards, "
@@ -94,10 +96,21 @@ class HostVector:
                 f"{', '.join(str(np.shape(row)) for row in rows)}; each must be a number for each "
                 f"of the {self.num_envs} copies"
             )
-        began = self._over & (self.mode is AutoresetMode.NEXT_STEP)
         rewards, terminated, truncated = (np.asarray(row) for row in rows)
+        if terminated.dtype.kind not in "biu" or truncated.dtype.kind not in "biu":
+            raise ValueError(
+                f"terminations and truncations of {self.envs} are of type {terminated.dtype} and "
+                f"{truncated.dtype}; give arrays of True and False"
+            )
+        terminated, truncated = terminated.astype(bool), truncated.astype(bool)
+        began = self._over & (self.mode is AutoresetMode.NEXT_STEP)
         self._obs, self._over = self._split(obs), (terminated | truncated) & ~began
         ended = self._over & (self.mode is AutoresetMode.SAME_STEP)
+        if ended.any() and "final_obs" not in info:
+            raise ValueError(
+                f"{self.envs} begins anew in the step that ends an episode (SAME_STEP), and its "
+                'infos lack the last observation; give it as infos["final_obs"]'
+            )
         found: list[tuple[Any, ...]] = []
         for i, row in enumerate(zip(rewards.tolist(), terminated, truncated, strict=True)):
             last = info["final_obs"][i] if ended[i] else self._obs[i]
@@ -187,11 +200,16 @@ def _resets_each(vector: HostVector) -> bool:
     Without autoreset it must. Gymnasium's own and ours do, but for one that forgets such resets;
     others have to show it.
     """
-    envs = vector.envs
-    if isinstance(envs, AsyncVectorEnv) and not envs.shared_memory:
-        return vector.mode is not AutoresetMode.NEXT_STEP
-    known = isinstance(envs, SyncVectorEnv | AsyncVectorEnv | GymnasiumVectorEnv)
-    return known or vector.mode is AutoresetMode.DISABLED or _leaves_others_alone(vector)
+    envs, inner = vector.envs, vector.envs.unwrapped
+    next_step = vector.mode is AutoresetMode.NEXT_STEP
+    if isinstance(inner, AsyncVectorEnv) and not inner.shared_memory:
+        return not next_step
+    known = SyncVectorEnv | AsyncVectorEnv | GymnasiumVectorEnv
+    if isinstance(envs, known) or vector.mode is AutoresetMode.DISABLED:
+        return True
+    if next_step and not isinstance(inner, known):
+        return False  # whether it forgets its own reset after ours cannot be seen
+    return _leaves_others_alone(vector)
 
 
 def _leaves_others_alone(vector: HostVector) -> bool:
@@ -214,6 +232,7 @@ def _leaves_others_alone(vector: HostVector) -> bool:
 
 def _mean_reward(info: Any, i: int) -> dict[str, float]:
     """The exact mean reward of copy i, if it gave it."""
-    if "mean_reward" not in info or not info["_mean_reward"][i]:
+    given = info.get("_mean_reward")  # which copies gave one; all, where it does not say
+    if "mean_reward" not in info or (given is not None and not given[i]):
         return {}
     return {"mean_reward": float(info["mean_reward"][i])}

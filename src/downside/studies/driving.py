@@ -81,8 +81,7 @@ def run_study(
             before = folder.fates()
         waiting = [t for t in meant if before[t.id].state not in ("done", "failed")]
         for trial in waiting:
-            if before[trial.id].state != "waiting":
-                set_aside(trial_folder(folder.path, trial))
+            set_aside(trial_folder(folder.path, trial))
         why = _drive(folder, waiting, engine, workers, address, watch) if waiting else ""
         return Drive(folder.path, folder.study, folder.fates(), why)
 

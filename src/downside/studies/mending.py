@@ -25,8 +25,9 @@ def set_aside(folder: Path) -> list[Path]:
     ['run.damaged-0']
     """
     with explaining(f"what is damaged in {folder} could not be set aside"):
-        if _exists(folder) and not folder.is_dir():
-            return [_move(folder)]
+        nearest = next(path for path in (folder, *folder.parents) if _exists(path))
+        if not nearest.is_dir():
+            return [_move(nearest)]
         wrong = [p for name in _FILES if _exists(p := folder / name) and not p.is_file()]
         if _exists(run := folder / "run") and not _is_usable(run):
             wrong.append(run)

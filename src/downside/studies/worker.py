@@ -1,8 +1,8 @@
-"""The process in which trials run, one after the other: ``python -m downside.studies.worker FD``.
+"""The process in which trials run, one after the other.
 
-Orders come as lines of JSON on the standard input; the answers go to the descriptor FD. The process
-dies with the one that started it: the kernel sees to it where it can, and the end of its input
-says so elsewhere.
+``python -m downside.studies.worker PARENT FD``: orders come as lines of JSON on the standard input;
+the answers go to the descriptor FD. The process dies with the one that started it, PARENT: the
+kernel sees to it where it can, and the end of its input says so elsewhere.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ from downside.store.plain import decode
 from downside.studies.study import Trial
 from downside.studies.trial import DiskError, run_trial
 
-BEGUN = "begun"  # said when a trial's own time begins, without the start of the process
+BEGUN = "begun"  # said when a trial's own time begins: the process has started and waits
 _PR_SET_PDEATHSIG = 1
 
 

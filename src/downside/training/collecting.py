@@ -69,7 +69,7 @@ class Host:
     def __init__(self, learners: Sequence[Streams], policy: Policy, period: int) -> None:
         self.learners, self._policy, self._period = learners, policy, period
         self.is_clean = True
-        """Whether the streams stand where the last complete period ended."""
+        """Whether the streams stand where the learners do, whose owner says so."""
         self._has_warned = False
 
     def record(self, thetas: np.ndarray, period: int) -> Recorded:

@@ -109,7 +109,6 @@ def advance_on(host: Host) -> Any:
             learners, report = learn_recorded(
                 settings, learners, recorded, fresh=fresh and period == first
             )
-            host.is_clean = True
         assert report is not None, "at least one period is asked for"
         return learners, report
 

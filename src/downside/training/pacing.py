@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import final
 
 SAVE_SECONDS = 10.0
-"""The longest time between two checkpoints, and so what a kill can lose of a long run."""
+"""The longest pause, and so what a kill can lose of a long run, unless saving is dear."""
 
 SAVE_SHARE = 0.2
 """The largest share of the time that saving may take, however young a run or slow a disk is."""
