@@ -91,31 +91,31 @@ class Problem:
 SLIPPERY = {"env_options": {"is_slippery": True}}
 PROBLEMS = {
     "CartPole-v1": Problem("CartPole-v1", 100_000, 450.0, episodes=50, good=475.0),
-    "Acrobot-v1": Problem("Acrobot-v1", 60_000, -100.0, 0.9, episodes=50, good=-100.0),
+    "Acrobot-v1": Problem("Acrobot-v1", 40_000, -100.0, 0.9, episodes=50, good=-100.0),
     "FrozenLake-v1": Problem(
         "FrozenLake-v1", 160_000, 1.0, episodes=300, options=SLIPPERY, tabular=True
     ),
     "CliffWalking-v1": Problem(
         "CliffWalking-v1", 160_000, -60.0, options={**SLIPPERY, "discount": 0.99}, tabular=True
     ),
-    "Taxi-v4": Problem("Taxi-v4", 200_000, 6.0, options={"discount": 0.99}, tabular=True),
+    "Taxi-v4": Problem("Taxi-v4", 40_000, 6.0, options={"discount": 0.99}, tabular=True),
     "Blackjack-v1": Problem(
         "Blackjack-v1",
-        100_000,
+        40_000,
         0.0,
         0.9,
-        episodes=2000,
+        episodes=500,
         options={"horizon": 20},
         good_is="basic strategy",
         rules=(basic_strategy,),
     ),
     "MountainCarContinuous-v0": Problem(
-        "MountainCarContinuous-v0", 60_000, 90.0, 0.9, episodes=20, good=90.0
+        "MountainCarContinuous-v0", 40_000, 90.0, 0.9, episodes=20, good=90.0
     ),
     "Pendulum-v1": Problem(
-        "Pendulum-v1", 200_000, -200.0, 0.9, episodes=50, good=-150.0, good_is="usual score"
+        "Pendulum-v1", 60_000, -200.0, 0.9, episodes=50, good=-150.0, good_is="usual score"
     ),
-    "Swimmer-v5, noisy actions": Problem(swimmer, 100_000, 30.0, 0.8, episodes=20, good=360.0),
+    "Swimmer-v5, noisy actions": Problem(swimmer, 40_000, 30.0, 0.8, episodes=20, good=360.0),
     "Inventory": Problem(
         inventory,
         60_000,
