@@ -84,8 +84,9 @@ def half_way(mdp, target):
 def test_random_constrained_mdps_are_solved_as_the_linear_programme_does():
     # The bound binds, with a multiplier of 1.5 to 10, so the best policy mixes two actions in one
     # state. The defaults were chosen on other MDPs. Of each the median of four seeds, in shares of
-    # the gain over the uniform policy, of the bound, and of the multiplier; tolerances are about
-    # one and a half times what these seeds show.
+    # the gain over the uniform policy, of the bound, and of the multiplier. The
+    # tolerances were set when these MDPs had been seen, from 1.3 times what they show: they guard
+    # what is reached, and do not measure it.
     for seed in range(1000, 1005):
         rng = np.random.default_rng(seed)
         mdp = random_mdp(rng, horizon=None, discount=0.9, n_states=6, n_actions=3, end_share=0.15)
