@@ -80,9 +80,8 @@ class HostVector:
 
         That is the case after an end in the mode NEXT_STEP, if nobody has reset the copy.
         """
-        room = create_empty_array(
-            self.action_space, self.num_envs
-        )  # new: a copy may keep its action
+        # A new array for each step, since a copy may keep its action.
+        room = create_empty_array(self.action_space, self.num_envs)
         result: Any = self.envs.step(concatenate(self.action_space, actions, room))
         if not isinstance(result, tuple) or len(result) != 5:
             raise ValueError(
