@@ -49,13 +49,14 @@ SCOPES: dict[Scale, Scope] = {
     ),
     "full": Scope(
         {
-            "printed": Plan(5, 11_500_000, 50),
-            "figure": Plan(5, 8_500_000, 250),
-            "recommended": Plan(5, 6_000_000, 150),
-            "recommended, plain": Plan(5, 2_000_000, 50),
+            "printed": Plan(5, 11_500_000, 1_000),
+            "figure": Plan(5, 8_500_000, 610),
+            "figure, plain": Plan(5, 8_500_000, 610),
+            "recommended": Plan(5, 6_000_000, 300),
+            "recommended, plain": Plan(5, 2_000_000, 100),
         },
         n_episodes=10_000,
-        capital=Plan(5, 6_000_000, 60),
+        capital=Plan(5, 6_000_000, 300),
     ),
 }
 

@@ -14,7 +14,7 @@ STEADY = 0.1  # a drop below the best so far that we call stable
 
 def window_of(n_evaluations: int) -> int:
     """How many evaluations are averaged: the paper's 100, fewer in a short run."""
-    return max(1, min(WINDOW, n_evaluations // 5))
+    return max(1, min(WINDOW, n_evaluations // 3))
 
 
 def moving_average(curves: np.ndarray, window: int) -> np.ndarray:

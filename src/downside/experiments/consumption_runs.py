@@ -102,7 +102,7 @@ class InBatches:
 PRESETS: dict[str, Online | InBatches] = {
     "printed": Online(PRINTED, 1e-5, 1e-5, trace_decay=0.97, multiplier_rate=0.0025),
     "figure": Online(FIGURE, 5e-4, 0.03, trace_decay=0.99, multiplier_rate=0.02),
-    "RCPO": Online(FIGURE, 5e-4, 0.03, trace_decay=0.99, multiplier_rate=0.02, direction="plain"),
+    "figure, plain": Online(FIGURE, 5e-4, 0.03, 0.99, multiplier_rate=0.02, direction="plain"),
     "recommended": InBatches(),
     "recommended, plain": InBatches(direction="plain"),
 }
