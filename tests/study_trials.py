@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -35,6 +36,11 @@ def _hog():
         time.sleep(0.01)
 
 
+def _hog_below():
+    """Small itself, and a process that it starts is not."""
+    subprocess.run([sys.executable, "-c", "import time; held = b'x' * 10**9; time.sleep(1000)"])
+
+
 def _once_killed():
     """Killed the first time; the trace of it is beside the log."""
     mark = Path(os.environ["STUDY_MARK"])
@@ -61,6 +67,7 @@ WAYS = {
     "exit": lambda: os._exit(7),
     "loop": _loop,
     "hog": _hog,
+    "hog below": _hog_below,
     "killed once": _once_killed,
     "full disk": _no_room,
 }

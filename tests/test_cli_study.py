@@ -74,6 +74,8 @@ def test_run_status_collect_and_report(tmp_path, file):
     assert pl.read_csv(folder / "summary.csv")["mean"].to_list() == [1.0, 4.0, 9.0]
     again = Ended("study", "run", file, "--out", folder)
     assert (again.code, again.errors) == (0, "")
+    on_ray = Ended("study", "resume", folder, "--engine", "ray")
+    assert on_ray.errors == f"if Ray dies, go on with: downside study resume {folder}"
 
 
 def test_a_failed_trial_is_named_with_its_reason_and_exit_code_1(tmp_path):

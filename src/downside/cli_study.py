@@ -154,7 +154,7 @@ def _say_damaged(folder: Path) -> None:
     found = fates(folder, read_study(folder))
     damaged = [name for name, fate in found.items() if fate.state == "damaged"]
     if damaged:
-        command = shlex.join(["downside", "study", "resume", str(folder)])
+        command = _command("resume", folder)
         words = f"left out, damaged: {', '.join(damaged)}; make them again with: {command}"
         console_on(stderr=True).print(words, markup=False, highlight=False, soft_wrap=True)
 
@@ -173,6 +173,9 @@ def _drive(
         from downside.studies.folder import read_study
 
         view = View(folder, study or read_study(folder))
+        if engine == "ray":  # whose head takes the command with it when it dies
+            words = f"if Ray dies, go on with: {_command('resume', folder)}"
+            console_on(stderr=True).print(words, markup=False, highlight=False, soft_wrap=True)
         with view.shown():
             drive = run_study(
                 folder,
@@ -227,9 +230,13 @@ def _print_reason(console: Console, state: str, trial: str, reason: str) -> None
 
 def _print_next(console: Console, folder: Path, states: list[str]) -> None:
     ended = all(state in ("done", "failed") for state in states)
-    command = "resume" if not ended else "retry-failed" if "failed" in states else "report"
-    words = shlex.join(["downside", "study", command, str(folder)])
-    console.print(f"next: {words}", highlight=False, markup=False, soft_wrap=True)
+    name = "resume" if not ended else "retry-failed" if "failed" in states else "report"
+    words = f"next: {_command(name, folder)}"
+    console.print(words, highlight=False, markup=False, soft_wrap=True)
+
+
+def _command(name: str, folder: Path) -> str:
+    return shlex.join(["downside", "study", name, str(folder)])
 
 
 def _summary_table(summary: Any) -> Table:

@@ -5,6 +5,8 @@ import os
 import random
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 
@@ -26,6 +28,7 @@ from downside.studies.folder import (
 )
 from downside.studies.mending import set_aside
 from downside.studies.study import Study
+from downside.studies.supervising import _memory_gb
 from study_kills import is_alive, start_driver, wait_until
 
 SQUARE = {"function": "study_trials:square"}
@@ -109,7 +112,7 @@ def test_kills_of_workers_and_of_the_driver_lose_nothing_and_double_nothing(tmp_
 @pytest.fixture(scope="module")
 def poisoned(tmp_path_factory):
     folder = tmp_path_factory.mktemp("poisoned") / "study"
-    ways = ["good", "error", "nan", "crash", "exit", "loop", "hog", "killed once"]
+    ways = ["good", "error", "nan", "crash", "exit", "loop", "hog", "hog below", "killed once"]
     os.environ["STUDY_MARK"] = str(folder.parent / "mark")
     study = Study({"function": "study_trials:poisoned"}, {"how": ways}, seconds=12.0, memory_gb=0.5)
     return run_study(folder, study, workers=2)
@@ -124,6 +127,7 @@ def poisoned(tmp_path_factory):
         ("exit", "its process ended with exit code 7, 2 times without progress"),
         ("loop", "took longer than its limit of 12 s"),
         ("hog", "GB of memory, more than its limit of 0.5"),
+        ("hog%20below", "GB of memory, more than its limit of 0.5"),
         ("good", ""),
         ("killed%20once", ""),
     ],
@@ -137,8 +141,24 @@ def test_a_poisoned_trial_is_a_row_with_its_reason(poisoned, way, reason):
     assert (row["state"], row["reason"]) == (fate.state, fate.reason)
 
 
+def test_memory_that_processes_share_counts_once():
+    code = (
+        "import os, time; held = b'x' * 200_000_000; [os.fork() for _ in range(2)]; "
+        "print('ready', flush=True); time.sleep(1000)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True
+    ) as family:
+        for _ in range(4):
+            family.stdout.readline()
+        quick, exact = _memory_gb(family.pid, 10.0), _memory_gb(family.pid, 0.1)
+        os.killpg(family.pid, signal.SIGKILL)
+    assert 0.8 < quick < 0.9
+    assert 0.2 < exact < 0.25
+
+
 def test_what_a_poisoned_study_leaves(poisoned):
-    assert (len(poisoned.failed), poisoned.left, poisoned.stopped) == (6, [], "")
+    assert (len(poisoned.failed), poisoned.left, poisoned.stopped) == (7, [], "")
     folder = poisoned.path / "trials/poisoned/how=error"
     assert "seven is not a square" in (folder / "traceback.txt").read_text()
     assert "said before the end" in (folder / "log.txt").read_text()

@@ -6,6 +6,7 @@ answer for those before it: what happens in a worker that is not new is tried ag
 """
 
 import json
+import math
 import os
 import select
 import signal
@@ -176,7 +177,7 @@ class Supervisor:
                 if not is_begun:
                     return f"its process did not start within {START_SECONDS:g} s", False, False
                 return f"took longer than its limit of {limits.seconds:g} s", True, True
-            elif (used := _memory_gb(self._process.pid)) > limits.memory_gb:
+            elif (used := _memory_gb(self._process.pid, limits.memory_gb)) > limits.memory_gb:
                 self.close()
                 words = f"used {used:.3g} GB of memory, more than its limit of {limits.memory_gb:g}"
                 return words, True, self._n_trials == 1  # else others may have left it there
@@ -225,10 +226,40 @@ def _progress(folder: Path) -> int:
         return -1
 
 
-def _memory_gb(pid: int) -> float:
-    """What a process holds in memory now; 0 where the system does not say."""
-    try:
-        with open(f"/proc/{pid}/statm") as file:
-            return int(file.read().split()[1]) * _PAGE / 1e9
-    except (OSError, IndexError, ValueError):
+def _memory_gb(pid: int, limit: float) -> float:
+    """What a process and all below it hold in memory now; 0 where the system does not say.
+
+    Counted at once, pages that several of them share count for each; only if that is beyond the
+    limit they are looked at one by one, and each counts once.
+    """
+    if limit == math.inf:
         return 0.0
+    family = _family(pid)
+    if (upper := sum(map(_resident, family)) / 1e9) <= limit:
+        return upper
+    return sum(map(_proportional, family)) / 1e9
+
+
+def _family(pid: int) -> list[int]:
+    """A process and all that it has started, and they, as far as they are still below it."""
+    found = [pid]
+    for parent in found:
+        for file in Path(f"/proc/{parent}/task").glob("*/children"):
+            with suppress(OSError):
+                found += map(int, file.read_text().split())
+    return found
+
+
+def _resident(pid: int) -> float:
+    """Bytes in memory, shared or not."""
+    with suppress(OSError, IndexError, ValueError):
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
+    return 0.0
+
+
+def _proportional(pid: int) -> float:
+    """Bytes in memory, a page that n processes share as a n-th of it."""
+    with suppress(OSError, ValueError):
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+    return _resident(pid)
