@@ -15,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest -q -n 2 --dist worksteal
 .SILENT:
 
 reproduce: $(VENV)/.ready-run
-	echo "reproducing the paper as far as it is built; figures and verdicts go below results/"
+	echo "reproducing the paper; figures and verdicts go below results/"
 	$(BIN)/downside reproduce all --out results --resume
 
 test: $(VENV)/.ready-dev

@@ -76,6 +76,28 @@ def host(document):
     return _table(heads, rows + _absent(document["missing"], 3))
 
 
+def tasks(document):
+    """A row for each task, method and budget: the mean over seeds, and their range."""
+    groups = {}
+    for row in document["rows"]:
+        budget = max(b for b in document["budgets"] if b <= row["steps"])
+        groups.setdefault((row["task"], budget, row["method"]), []).append(row)
+    rows = [
+        (task, f"{budget:,}", method, str(len(group)), *_cells(group))
+        for (task, budget, method), group in sorted(groups.items())
+    ]
+    heads = ("task", "steps", "method", "seeds", "CPU s", "mean", "greedy mean")
+    return _table(heads, rows + _absent(document["missing"], len(heads)))
+
+
+def _cells(group):
+    seconds = np.mean([row["cpu seconds"] for row in group])
+    yield f"{seconds:.0f}"
+    for what in ("mean", "greedy mean"):
+        values = [row[what] for row in group]
+        yield f"{np.mean(values):.0f} ({min(values):.0f} to {max(values):.0f})"
+
+
 def libraries(document, problem):
     """A row for each method, threshold and budget; means over the seeds."""
     rows = []

@@ -155,19 +155,20 @@ def test_a_bound_on_losses_is_judged_as_it_was_made(results):
         assert verdicts(other)["11 capital"] == "fails"
 
 
-def test_the_plain_gradient_is_compared_at_equal_steps(results):
-    steps = results["steps: recommended"]
+@pytest.mark.parametrize("name", ["figure", "recommended"])
+def test_the_plain_gradient_is_compared_at_equal_steps(results, name):
+    steps, plain = results[f"steps: {name}"], f"{name}, plain"
     half = len(steps) // 2
     for what in ("mean", "risk", "multiplier"):
-        kept = results[f"{what}: recommended"][..., :half]
-        results[f"{what}: recommended, plain"] = kept - (0.03 if what == "mean" else 0.0)
+        kept = results[f"{what}: {name}"][..., :half]
+        results[f"{what}: {plain}"] = kept - (0.03 if what == "mean" else 0.0)
     for what in ("mean", "risk", "lpm", "share"):
-        results[f"final {what}: recommended, plain"] = results[f"final {what}: figure"]
-    results["steps: recommended, plain"] = steps[:half]
-    results["failed: recommended, plain"] = np.array(0)
-    results["presets"] = np.append(results["presets"], "recommended, plain")
+        results[f"final {what}: {plain}"] = results[f"final {what}: figure"]
+    results[f"steps: {plain}"] = steps[:half]
+    results[f"failed: {plain}"] = np.array(0)
+    results["presets"] = np.append(results["presets"], plain)
     evidence = next(claim for claim in judge(results) if claim.id == "11 optimum").evidence
-    title = "recommended less recommended, plain"
+    title = f"{name} less {plain}"
     assert evidence[f"steps compared: {title}"] == steps[half - 1]
     assert evidence[f"mean at nu = 0.1: {title}"] == pytest.approx(0.03)
     assert evidence[f"risk at nu = inf: {title}"] == pytest.approx(0.0)

@@ -266,8 +266,9 @@ def _optimum(results: Results) -> Claim:
         for nu, row in zip(results["thresholds"], shares, strict=True):
             evidence[f"fraction of the optimum at nu = {nu:g}: {each}"] = float(row.mean())
     evidence |= _by_threshold(results, "risk", name)
-    if "recommended, plain" in results["presets"]:
-        evidence |= _at_equal_steps(results, name, "recommended, plain")
+    for each in ("figure", name):
+        if f"{each}, plain" in results["presets"]:
+            evidence |= _at_equal_steps(results, each, f"{each}, plain")
     lowest = fractions[bounded].mean(axis=1).min()
     spread = fractions[bounded].min(axis=0)
     return Claim(

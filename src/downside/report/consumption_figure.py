@@ -18,7 +18,7 @@ def learning(results: Results) -> Figure:
     """A column for each preset: J_R, J_C and the multiplier against training episodes."""
     presets = results["presets"].tolist()
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(3.5 * len(presets) + 0.4, 6.6), layout="constrained")
+        figure = Figure(figsize=(3.1 * len(presets) + 0.4, 6.6), layout="constrained")
         grid = np.reshape(figure.subplots(3, len(presets), sharex="col", sharey="row"), (3, -1))
         for column, name in zip(grid.T, presets, strict=True):
             column[0].set_title(name)

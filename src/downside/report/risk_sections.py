@@ -152,7 +152,7 @@ def consumption_panels(results: Results) -> list[Panel]:
         Panel(
             "Fig. 5: learning to consume",
             f"Mean over {results[f'mean: {presets[0]}'].shape[1]} seeds, moving average of "
-            f"{WINDOW} evaluations or a fifth of them; bands hold the middle 80% of the seeds. "
+            f"{WINDOW} evaluations or a third of them; bands hold the middle 80% of the seeds. "
             "Dashed lines: above, the exact optimum under the bound; in the middle, the bound nu.",
             "fig5",
             pickers=[preset, threshold],
