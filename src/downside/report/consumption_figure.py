@@ -8,7 +8,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from downside.experiments.base import Results
 from downside.experiments.consumption_claims import moving_average, window_of
-from downside.report.style import STYLE
+from downside.report.style import N_POINTS, STYLE, thinned
 
 LOOKS = (("#0072B2", "-"), ("#D55E00", "--"), ("#009E73", "-."))  # of the thresholds, in order
 ROWS = {"mean": "mean return $J_R$", "risk": "risk $J_C$", "multiplier": "multiplier"}
@@ -39,7 +39,9 @@ def learning(results: Results) -> Figure:
 def _curves(axes: Axes, results: Results, name: str, what: str) -> None:
     """Moving averages: the mean over seeds and the middle 80%; the optimum and the bound."""
     episodes, curves = results[f"episodes: {name}"], results[f"{what}: {name}"]
-    averages = moving_average(curves, window_of(curves.shape[-1]))
+    shown = thinned(len(episodes), N_POINTS)
+    averages = moving_average(curves, window_of(curves.shape[-1]))[..., shown]
+    episodes = episodes[shown]
     levels = {"mean": results["optimum"], "risk": results["thresholds"]}
     for i, (nu, average) in enumerate(zip(results["thresholds"], averages, strict=True)):
         colour, dash = LOOKS[i]

@@ -16,8 +16,6 @@ from downside.report.charts import Json, Picker
 from downside.report.figures import FIGURES
 from downside.report.style import STYLE
 
-N_POINTS = 120  # of a curve; more do not show on a screen
-
 
 @dataclass(frozen=True)
 class Panel:
@@ -73,15 +71,3 @@ def bound_words(threshold: Any) -> str:
     ('0.05', 'no bound')
     """
     return f"{threshold:g}" if np.isfinite(threshold) else "no bound"
-
-
-def thinned(n: int, most: int, *, log: bool = False) -> list[int]:
-    """Places of at most ``most`` of n points, the first and the last among them.
-
-    >>> thinned(1000, 4), thinned(1000, 4, log=True)
-    ([0, 333, 666, 999], [0, 9, 99, 999])
-    """
-    if n <= most:
-        return list(range(n))
-    places = np.geomspace(1, n, most) - 1 if log else np.linspace(0, n - 1, most)
-    return np.unique(places.round().astype(int)).tolist()

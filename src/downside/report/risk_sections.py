@@ -9,7 +9,8 @@ from downside.exact.portfolio import concave_hull
 from downside.experiments.base import Results
 from downside.experiments.consumption_claims import WINDOW, moving_average, window_of
 from downside.report.charts import ALL, Axis, Json, Picker, Risk, frontier, learning_curves
-from downside.report.panels import N_POINTS, Panel, bound_words, still, thinned
+from downside.report.panels import Panel, bound_words, still
+from downside.report.style import N_POINTS, thinned
 
 RISKS = (
     Risk("lpm", "LPM of order 1 of the return (log wealth)", "mean", "mean return (log wealth)"),

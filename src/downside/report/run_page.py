@@ -11,7 +11,8 @@ from downside.agent import Agent
 from downside.evaluation import Evaluations
 from downside.report.charts import ALL, Axis, Json, Picker, learning_curves
 from downside.report.page import document, panel_html
-from downside.report.panels import N_POINTS, Panel, inline
+from downside.report.panels import Panel, inline
+from downside.report.style import N_POINTS
 
 FIGURE = "learning"
 Row = dict[str, Any]

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from downside.experiments.base import Results
 from downside.report.charts import Axis, Json, Picker, learning_curves
-from downside.report.panels import Panel, still, thinned
+from downside.report.panels import Panel, still
 from downside.report.risk_sections import consumption_panels, portfolio_panels
+from downside.report.style import thinned
 
 
 @dataclass(frozen=True)
