@@ -142,7 +142,9 @@ def test_the_presets_are_those_of_the_paper():
 
 
 def test_made_up_frontiers_are_judged_as_they_were_made(results):
-    frontier, lower, calibration = judge(results)
+    frontier, lower, calibration, *others = judge(results)
+    assert [claim.id for claim in others] == ["12 scale", "10 bound on the LPM"]
+    assert {claim.verdict for claim in others} == {"not reached at this scale"}  # not run
     assert frontier.verdict == "holds with a correction"  # the printed constants did not run
     assert (frontier.measured, frontier.low) == pytest.approx((1.0, 1.0))
     assert lower.verdict == "holds with a correction"  # (0, 10) against (3, 3)

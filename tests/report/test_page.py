@@ -7,8 +7,9 @@ import pytest
 
 import made_up_results as made_up
 from browser import CHROMIUM, chromium
+from downside.experiments.base import OURS, Claim
 from downside.experiments.catalogue import CLAIMS
-from downside.report.page import find_runs, page, summary, verdict_rows, write_page
+from downside.report.page import Judged, find_runs, page, summary, verdict_rows, write_page
 
 pytestmark = pytest.mark.slow
 
@@ -111,7 +112,17 @@ def test_the_five_lines_follow_from_the_verdicts(report):
         "Not decided at this scale: 1: 10 lower proxy.",
         "Not run here: 9: 1 subadditivity, 2 bound, 3 contraction, 4 variance, 5 landscape, "
         "6 compatible, 8 efficiency, 9 higher orders, 12 no calibration.",
+        "Beyond the paper: none.",
     ]
+
+
+def test_what_the_paper_does_not_say_is_kept_apart():
+    ours = Claim("11 optimum", f"{OURS} near the optimum", 0.97, "holds", "")
+    theirs = Claim("11 stability", "stable", 0.1, "fails", "")
+    found = summary(verdict_rows(Judged(each, "consumption", "") for each in (ours, theirs)))
+    assert found["holds"] == []
+    assert found["fails"] == [(11, "stability")]
+    assert found[OURS] == [(11, "optimum (holds)")]
 
 
 def test_a_claim_judged_alike_by_two_experiments_is_counted_once(report):

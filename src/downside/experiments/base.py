@@ -20,6 +20,9 @@ Verdict = Literal["holds", "holds with a correction", "fails", "not reached at t
 Results = Mapping[str, np.ndarray]
 
 
+OURS = "(not in the paper)"
+
+
 @dataclass(frozen=True)
 class Claim:
     """A claim of the paper, what was measured, and the verdict.
@@ -39,6 +42,11 @@ class Claim:
     low: float | None = None
     high: float | None = None
     evidence: Mapping[str, float | None] = field(default_factory=dict[str, float | None])
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the paper does not say it."""
+        return self.paper.startswith(OURS)
 
     @property
     def words(self) -> str:
@@ -76,8 +84,14 @@ def reached(value: float) -> float | None:
 
 def too_early(claim: Claim, preset: str, steps: int, enough: int) -> Claim:
     """A claim that is not judged, since a preset was trained for too few steps."""
-    why = f"Preset {preset} was trained for {steps:,} steps here; we judge from {enough:,} on. "
-    return replace(claim, verdict="not reached at this scale", note=why + claim.note)
+    why = f"Preset {preset} was trained for {steps:,} steps here; we judge from {enough:,} on."
+    return replace(claim, verdict="not reached at this scale", note=why)
+
+
+def left_out(name: str, paper: str) -> Claim:
+    """A claim whose runs are too long for this scale."""
+    why = "Not run at this scale; it is with --scale full."
+    return Claim(name, paper, measured=None, verdict="not reached at this scale", note=why)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from downside.experiments.base import Workshop
 from downside.moments import lower_partial_moment
 from downside.policies import Beta, Gaussian, Product, SquashedGaussian
 from downside.signals import Constraint, Reward, shortfall
+from downside.store.writing import replace_file
 from downside.training.batches import Batches
 
 HORIZON = Consumption().horizon
@@ -254,11 +255,13 @@ def _step_target(env: Consumption, transition: Transition[Any]) -> Array:
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:
-    """The complete lines; one that was cut off by a crash is made again."""
+    """The complete lines; one that was cut off by a crash is taken away, and made again."""
     if not path.exists():
         return []
-    whole = path.read_text().rpartition("\n")[0]
-    path.write_text(whole + "\n" if whole else "")
+    text = path.read_text()
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        replace_file(path, whole.encode())
     return [json.loads(line) for line in whole.splitlines()]
 
 

@@ -3,8 +3,9 @@
 import numpy as np
 from scipy import stats
 
-from downside.experiments.base import Claim, Results, Verdict, too_early
+from downside.experiments.base import Claim, Results, Verdict, left_out, too_early
 from downside.experiments.portfolio_comparisons import (
+    VARIED,
     Statistic,
     binding,
     bootstrap,
@@ -82,8 +83,7 @@ def judge(results: Results) -> list[Claim]:
         if other in results["presets"]:
             evidence |= compare(results, "recommended", other)
     claims = [_frontier(evidence), _lower_proxy(results), _no_calibration(evidence)]
-    if "variants" in results:
-        claims += judge_variants(results)
+    claims += judge_variants(results) if "variants" in results else [left_out(*c) for c in VARIED]
     steps = int(results["steps: figure"])
     return [too_early(c, "figure", steps, LONG) if steps < LONG else c for c in claims]
 

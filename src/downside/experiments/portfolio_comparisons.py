@@ -5,11 +5,15 @@ from collections.abc import Callable
 import numpy as np
 
 from downside.exact.portfolio import concave_hull, hull_value
-from downside.experiments.base import Claim, Results, Verdict
+from downside.experiments.base import OURS, Claim, Results, Verdict
 
 N_BOOTSTRAP = 2000
 NEAR = 0.01  # a distance of an LPM from its bound that we call held
 SAME = 0.01  # a change of the proxy that we call none
+SCALE = "12 scale", "NRCPO needs no calibration: the same settings serve rewards of another scale"
+ON_LPM = "10 bound on the LPM", f"{OURS} the LPM itself can be held at a bound"
+VARIED = SCALE, ON_LPM
+_OF_LPM = ": LPM measured", ": LPM itself", "less LPM measured", "less LPM itself"
 
 Statistic = Callable[[np.ndarray], np.ndarray]
 
@@ -142,8 +146,8 @@ def _scale(results: Results, evidence: dict[str, float]) -> Claim:
     if low >= -SAME and high <= SAME:
         verdict = "holds"
     return Claim(
-        id="12 scale",
-        paper="NRCPO needs no calibration: the same settings serve rewards of another scale",
+        id=SCALE[0],
+        paper=SCALE[1],
         measured=measured,
         low=low,
         high=high,
@@ -172,8 +176,8 @@ def _lpm(evidence: dict[str, float]) -> Claim:
     if high <= NEAR:
         verdict = "holds"
     return Claim(
-        id="10 bound on the LPM",
-        paper="(not in the paper) the LPM itself can be held at a bound",
+        id=ON_LPM[0],
+        paper=ON_LPM[1],
         measured=measured,
         low=low,
         high=high,
@@ -186,5 +190,5 @@ def _lpm(evidence: dict[str, float]) -> Claim:
             "Where the signal is the shortfall of the whole return below a constant, the LPM about "
             f"that constant ends {other:.3f} from its bound on average."
         ),
-        evidence={k: v for k, v in evidence.items() if "LPM " in k or title in k},
+        evidence={k: v for k, v in evidence.items() if title in k or k.endswith(_OF_LPM)},
     )

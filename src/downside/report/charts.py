@@ -97,13 +97,14 @@ class Picker:
 
 @dataclass(frozen=True)
 class Axis:
-    """A column of the table, what it is called, and how it is drawn."""
+    """A column of the table, what it is called, and how it is drawn, up to ``top``."""
 
     column: str
     title: str
     log: bool = False
     form: str | None = None
     zero: bool = False
+    top: float | None = None
     values: tuple[float, ...] | None = None
 
     def encoding(self) -> Json:
@@ -112,7 +113,7 @@ class Axis:
             "type": "quantitative",
             "scale": alt.Scale(type="log", nice=False)
             if self.log
-            else alt.Scale(zero=self.zero, nice=True),
+            else alt.Scale(zero=self.zero, nice=True, domainMax=self.top or alt.Undefined),
             "axis": alt.Axis(
                 title=self.title,
                 grid=not self.log or self.values is not None,

@@ -29,11 +29,17 @@ def learning(results: Results) -> Figure:
                 _curves(axes, results, name, what)
         for axes, words in zip(grid[:, 0], ROWS.values(), strict=True):
             axes.set_ylabel(words)
-        top = float(np.max([results[f"risk: {name}"].mean(axis=1)[:2].max() for name in presets]))
-        grid[1, 0].set_ylim(0.0, max(0.2, 1.5 * top))
+        grid[1, 0].set_ylim(0.0, risk_top(results))
         handles, labels = grid[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
         return figure
+
+
+def risk_top(results: Results) -> float:
+    """Up to where the risk is drawn: what is bounded can be told apart, what is not runs out."""
+    bounded = np.isfinite(results["thresholds"])
+    risks = [results[f"risk: {name}"][bounded].mean(axis=1) for name in results["presets"]]
+    return max(0.2, 1.5 * max(float(each.max()) for each in risks))
 
 
 def _curves(axes: Axes, results: Results, name: str, what: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import vl_convert
 
-from downside.experiments.base import Claim, Results, load_results
+from downside.experiments.base import OURS, Claim, Results, load_results
 from downside.experiments.catalogue import CLAIMS, PaperClaim
 from downside.report.charts import Json
 from downside.report.panels import Panel
@@ -33,6 +33,7 @@ LOOKS = {  # a verdict's class, and its line at the top
     "fails": ("fails", "Fail"),
     "not reached at this scale": ("undecided", "Not decided at this scale"),
     NOT_RUN: ("idle", "Not run here"),
+    OURS: ("idle", "Beyond the paper"),
 }
 INTRODUCTION = (
     "The paper trains a policy to earn as much as it can while its downside risk stays below a "
@@ -122,16 +123,19 @@ def verdict_rows(judged: Iterable[Judged]) -> dict[int, list[Judged]]:
 def summary(rows: Mapping[int, Sequence[Judged]]) -> dict[str, list[tuple[int, str]]]:
     """Which claims, or parts of claims, got each verdict: (number, name).
 
-    A claim that several experiments judge alike is named once.
+    A claim that several experiments judge alike is named once. What the paper does not say is kept
+    apart, with its verdict.
     """
     found: dict[str, list[tuple[int, str]]] = {verdict: [] for verdict in LOOKS}
     for number, each in rows.items():
         if not each:
             found[NOT_RUN].append((number, CLAIMS[number].name))
         for judged in each:
-            part = (number, judged.claim.id.split(maxsplit=1)[1])
-            if part not in found[judged.claim.verdict]:
-                found[judged.claim.verdict].append(part)
+            claim, name = judged.claim, judged.claim.id.split(maxsplit=1)[1]
+            verdict = OURS if claim.is_ours else claim.verdict
+            part = (number, f"{name} ({claim.verdict})" if claim.is_ours else name)
+            if part not in found[verdict]:
+                found[verdict].append(part)
     return found
 
 
@@ -145,14 +149,14 @@ def _lines(rows: Mapping[int, Sequence[Judged]]) -> str:
         )
 
     return (
-        '<ul class="lines" aria-label="The verdicts in five lines">'
+        '<ul class="lines" aria-label="The verdicts in a few lines">'
         + "".join(line(verdict, parts) for verdict, parts in summary(rows).items())
         + "</ul>"
     )
 
 
 def _verdicts(rows: Mapping[int, Sequence[Judged]]) -> str:
-    heads = ("claim", "the paper says", "we measured, with 95% interval", "verdict", "to rerun")
+    heads = ("claim", "the paper says", "we measured, with interval", "verdict", "to rerun")
     head = "".join(f'<th scope="col">{text}</th>' for text in heads)
     bodies = "".join(_claim(number, CLAIMS[number], each) for number, each in rows.items())
     return (
@@ -214,12 +218,8 @@ def _command(words: str) -> str:
 
 
 def _not_run(claim: PaperClaim) -> str:
-    if claim.judged_by:
-        how = " or ".join(_command(f"downside reproduce {name}") for name in claim.judged_by)
-        why = "no experiment in this folder judges it"
-    else:
-        how = "<code>make test</code>"
-        why = "no experiment judges it; tests/agents/test_compatible.py checks it to rounding"
+    how = " or ".join(_command(f"downside reproduce {name}") for name in claim.judged_by)
+    why = "no experiment in this folder judges it"
     look, _ = LOOKS[NOT_RUN]
     return (
         f'<td class="measured" data-label="We measured"><span class="what">{why}</span></td>'

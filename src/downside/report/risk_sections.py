@@ -9,6 +9,7 @@ from downside.exact.portfolio import concave_hull
 from downside.experiments.base import Results
 from downside.experiments.consumption_claims import WINDOW, moving_average, window_of
 from downside.report.charts import ALL, Axis, Json, Picker, Risk, frontier, learning_curves
+from downside.report.consumption_figure import risk_top
 from downside.report.panels import Panel, bound_words, still
 from downside.report.style import N_POINTS, thinned
 
@@ -139,7 +140,12 @@ def consumption_panels(results: Results) -> list[Panel]:
         learning_curves(
             list(_training_rows(results, presets, measure)),
             x=Axis("episodes", "training episodes", form=",d"),
-            y=Axis("value", title, zero=measure != "mean"),
+            y=Axis(
+                "value",
+                title,
+                zero=measure != "mean",
+                top=risk_top(results) if measure == "risk" else None,
+            ),
             line="nu",
             figure="fig5",
             pickers=[preset, threshold],
@@ -154,7 +160,8 @@ def consumption_panels(results: Results) -> list[Panel]:
             "Fig. 5: learning to consume",
             f"Mean over {results[f'mean: {presets[0]}'].shape[1]} seeds, moving average of "
             f"{WINDOW} evaluations or a third of them; bands hold the middle 80% of the seeds. "
-            "Dashed lines: above, the exact optimum under the bound; in the middle, the bound nu.",
+            "Dashed lines: above, the exact optimum under the bound; in the middle, the bound nu. "
+            "The risk without a bound grows beyond its panel.",
             "fig5",
             pickers=[preset, threshold],
             charts=charts,
