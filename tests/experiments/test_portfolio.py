@@ -6,11 +6,19 @@ import jax
 import numpy as np
 import pytest
 
-from downside.exact.portfolio import two_number_policies
+from downside.exact.portfolio import hull_value, two_number_policies
 from downside.experiments.base import load_results
 from downside.experiments.portfolio import PLANS, judge
-from downside.experiments.portfolio_claims import hull_gaps, rank_correlation
-from downside.experiments.portfolio_comparisons import binding, bootstrap, compare, judge_variants
+from downside.experiments.portfolio_claims import rank_correlation
+from downside.experiments.portfolio_comparisons import (
+    best_known,
+    binding,
+    bootstrap,
+    compare,
+    hull_gaps,
+    judge_variants,
+    two_number_hull,
+)
 from downside.experiments.portfolio_runs import (
     AFFINE,
     CASH,
@@ -177,7 +185,16 @@ def test_one_preset_less_another(results):
     assert found["mean at equal proxy: recommended less figure"] == pytest.approx(0.01)
     assert found["LPM at equal mean: recommended less figure"] == pytest.approx(0.004)
     assert found["shortfall at equal mean: recommended less figure"] == pytest.approx(-0.0005)
-    assert hull_gaps(results, "figure")[2, 1] == pytest.approx(-0.01)
+    assert hull_gaps(results, "figure", two_number_hull(results))[2, 1] == pytest.approx(-0.01)
+
+
+def test_the_best_known_frontier_is_that_of_all_policies(results):
+    assert best_known(results).mean[-1] == two_number_hull(results).mean[-1]
+    row = list(NUS).index(0.3)
+    results["discounted: recommended"][row] += 0.07  # mean over seeds: now above the hull
+    known = best_known(results)
+    found = hull_value(known, results["proxy: recommended"][row].mean())
+    assert found == pytest.approx(results["discounted: recommended"][row].mean())
 
 
 def with_variants(results):

@@ -7,12 +7,14 @@ from downside.experiments.base import Claim, Results, Verdict, left_out, too_ear
 from downside.experiments.portfolio_comparisons import (
     VARIED,
     Statistic,
+    best_known,
     binding,
     bootstrap,
     compare,
     hull_gaps,
     intervals,
     judge_variants,
+    two_number_hull,
 )
 
 TRENDS = {"mean": 1, "lpm": 1, "minimum": -1, "quantile": -1, "proxy": 1}
@@ -58,11 +60,13 @@ def _evidence(results: Results, name: str) -> dict[str, float]:
         found[f"rank correlation of {what}, mean over seeds: {name}"] = float(np.mean(each))
     note("weakest trend", lambda seeds: weakest_trend(results, name, seeds))
     excess = proxy[binds] - thresholds[binds, None]
-    gaps = hull_gaps(results, name)[binds]
+    hulls = {"the hull": two_number_hull(results), "the best known": best_known(results)}
     above_0 = excess[thresholds[binds] > 0]  # a Gibbs policy never stops buying altogether
     note("|proxy - nu|", lambda seeds: np.abs(excess[:, seeds]).mean(axis=(0, -1)))
     note("share proxy <= nu", lambda seeds: np.mean(above_0[:, seeds] <= 0, axis=(0, -1)))
-    note("gap to the hull", lambda seeds: gaps[:, seeds].mean(axis=(0, -1)))
+    for words, hull in hulls.items():
+        gaps = hull_gaps(results, name, hull)[binds]
+        note(f"gap to {words}", lambda seeds, g=gaps: g[:, seeds].mean(axis=(0, -1)))
     return found
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from downside.exact.portfolio import concave_hull, hull_value
+from downside.exact.portfolio import Hull, concave_hull, hull_value
 from downside.experiments.base import OURS, Claim, Results, Verdict
 
 N_BOOTSTRAP = 2000
@@ -46,9 +46,23 @@ def binding(results: Results, name: str) -> np.ndarray:
     return bounds < results[f"{measure}: {name}"][np.isinf(bounds)].mean()
 
 
-def hull_gaps(results: Results, name: str) -> np.ndarray:
-    """Discounted mean less that of the two-number hull at the same proxy: (thresholds, seeds)."""
-    hull = concave_hull(results["proxy: two numbers"], results["discounted: two numbers"])
+def two_number_hull(results: Results) -> Hull:
+    """What mixtures of the two-number policies reach."""
+    return concave_hull(results["proxy: two numbers"], results["discounted: two numbers"])
+
+
+def best_known(results: Results) -> Hull:
+    """What mixtures of all policies of a run reach: two numbers, and learnt ones as seed means."""
+    names = [*results["presets"].tolist(), *np.atleast_1d(results.get("variants", [])).tolist()]
+    risk, mean = (
+        [results[f"{what}: two numbers"], *(results[f"{what}: {n}"].mean(axis=1) for n in names)]
+        for what in ("proxy", "discounted")
+    )
+    return concave_hull(np.concatenate(risk), np.concatenate(mean))
+
+
+def hull_gaps(results: Results, name: str, hull: Hull) -> np.ndarray:
+    """Discounted mean less that of a hull at the same proxy: (thresholds, seeds)."""
     return results[f"discounted: {name}"] - hull_value(hull, results[f"proxy: {name}"])
 
 
@@ -59,7 +73,8 @@ def compare(results: Results, name: str, other: str) -> dict[str, float]:
     as distances from the hull where that is known, since a line is below a curve.
     """
     found: dict[str, float] = {}
-    gaps = {f"gap: {each}": hull_gaps(results, each) for each in (name, other)}
+    hull = two_number_hull(results)
+    gaps = {f"gap: {each}": hull_gaps(results, each, hull) for each in (name, other)}
     for what, y, x in (
         ("mean at equal proxy", "gap", "proxy"),
         ("LPM at equal mean", "lpm", "mean"),

@@ -5,8 +5,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from downside.exact.portfolio import concave_hull
 from downside.experiments.base import Results
+from downside.experiments.portfolio_comparisons import best_known, two_number_hull
 from downside.report.style import STYLE
 
 LOOKS = {  # colours of Okabe and Ito, and a marker each
@@ -76,14 +76,15 @@ def methods(results: Results) -> Figure:
 
 
 def _references(axes: Axes, results: Results, x: str, y: str) -> None:
-    """All two-number policies, the one that never buys, and the hull where mixing is linear."""
+    """All two-number policies, the one that never buys, and hulls where mixing is linear."""
     xs, ys = (results[f"{what}: two numbers"] for what in (x, y))
     never = (results["orders: two numbers"] == 0).all(axis=1)
     axes.scatter(xs, ys, s=7, color="0.78", lw=0, zorder=1, label="two-number policies")
     axes.scatter(xs[never], ys[never], s=70, marker="*", color="black", zorder=4, label="never buy")
     if x == "proxy":
-        hull = concave_hull(xs, ys)
+        hull, known = two_number_hull(results), best_known(results)
         axes.plot(hull.risk, hull.mean, color="0.45", lw=1.0, zorder=2, label="their hull")
+        axes.plot(known.risk, known.mean, "k:", lw=1.0, zorder=2, label="best known")
 
 
 def _preset(axes: Axes, results: Results, name: str, x: str, y: str) -> None:
@@ -92,7 +93,9 @@ def _preset(axes: Axes, results: Results, name: str, x: str, y: str) -> None:
     xs, ys = results[f"{x}: {name}"], results[f"{y}: {name}"]
     low, middle, high = np.quantile(ys, [0.1, 0.5, 0.9], axis=1)
     across = np.median(xs, axis=1)
-    axes.fill_between(across, low, high, color=colour, alpha=0.18, lw=0, zorder=2)
+    order = np.argsort(across)
+    band = across[order], low[order], high[order]
+    axes.fill_between(*band, color=colour, alpha=0.18, lw=0, zorder=2)
     axes.scatter(xs, ys, s=11, marker=marker, color=colour, alpha=0.55, lw=0.6, zorder=3)
     steps = int(results[f"steps: {name}"])
     label = f"{name}, {steps:,} steps"
