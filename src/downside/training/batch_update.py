@@ -13,7 +13,7 @@ from downside.linear import products, solve_positive
 from downside.training.batches import Batches, BatchLearner, Found, Steps
 from downside.training.fisher import fisher_of
 from downside.training.learner import current_multipliers, where
-from downside.training.units import positive, units_after
+from downside.training.units import in_own_spread, positive, units_after
 
 
 def returns_to_go(steps: Steps, next_values: Float[Array, "t k"]) -> Float[Array, "t k"]:
@@ -84,8 +84,8 @@ def improve(
 ) -> BatchLearner:
     """theta <- theta + sqrt(2 kl / w'Fw) w, with w = (F + damping)^-1 mean[score A].
 
-    A = (A_q - sum_i multiplier_i A_i) / (1 + sum_i multiplier_i) - temperature log pi. Along the
-    plain gradient, w = mean[score A].
+    A = (A_q - sum_i multiplier_i A_i) / (1 + sum_i multiplier_i) - temperature log pi, where the
+    fraction is in ``gain_unit``. Along the plain gradient, w = mean[score A].
     """
     score = steps.score
     n_steps = len(score)
@@ -93,7 +93,9 @@ def improve(
     kl = agent.kl / (slower**2 if agent.annealed else slower)
     multipliers = current_multipliers(agent, learner)
     gain = lagrangian(gains.T, multipliers) / (1.0 + jnp.sum(multipliers))
-    temperature = agent.temperature / slower**2 if agent.annealed else agent.temperature
+    if agent.gain_unit == "batch":
+        gain = in_own_spread(gain)
+    temperature = agent.temperature / slower**3 if agent.annealed else agent.temperature
     gain = gain - temperature * steps.log_prob
     gradient = products(gain[:, None], score)[0] / n_steps
     fisher = fisher_of(score)

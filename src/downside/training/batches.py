@@ -26,7 +26,7 @@ from downside.policies.base import Policy
 from downside.records import carry_functions, record, static
 from downside.signals import Signal
 from downside.training.learner import Episode, Progress
-from downside.training.units import RiskUnit
+from downside.training.units import GainUnit, RiskUnit
 
 BatchMeasure = Literal["sampled", "lpm"]
 
@@ -42,16 +42,19 @@ class Batches:
     A policy step changes the policy by at most kl / (1 + steps / ``kl_steps``) nats, and its length
     is at most ``step_limit`` times that of the first one for the same gradient: near an optimum
     the gradient vanishes, and the steps with it. ``damping`` is added to the Fisher matrix, in
-    units of its mean diagonal in the first batch. ``temperature`` rewards entropy, in units of the
-    return's spread in the first batch. The last three keep a policy from becoming deterministic
-    before the multiplier has found its value, from where no sample would bring it back. Where
-    ``annealed``, nats and temperature fall with the square of (1 + steps / ``kl_steps``): much
-    entropy while the multiplier looks for its value and little in the end, and steps whose lengths
-    fall as 1 / n, so that the policy settles instead of swinging about a bound. ``risk_unit`` is
-    what a multiplier of 1 weighs against the spread of the return: the first batch's "size" of what
-    is bounded, or its "spread", in which excesses then count too. After ``episode_limit`` steps an
-    episode is cut short and begun anew (see `cutting`). ``tile`` learners are stepped together:
-    few, so that their batches stay in the cache.
+    units of its mean diagonal in the first batch. ``temperature`` rewards entropy, in the
+    ``gain_unit``. The last three keep a policy from becoming deterministic before the multiplier
+    has found its value, from where no sample would bring it back. Where ``annealed``, nats fall
+    with the square of (1 + steps / ``kl_steps``) and the temperature with its cube: much entropy
+    while the multiplier looks for its value and little in the end, and steps whose lengths fall as
+    1 / n, so that the policy settles instead of swinging about a bound. ``risk_unit`` is what a
+    multiplier of 1 weighs against the spread of the return: the first batch's "size" of what is
+    bounded, or its "spread", in which excesses then count too. ``gain_unit`` is the unit of the
+    gains beside which temperature and step limit count: the spread of the return in the "first"
+    batch, or their own in this "batch", since the first may have met a hundredth of the rewards
+    that are to come, or losses a hundred times those that will be left. After ``episode_limit``
+    steps an episode is cut short and begun anew (see `cutting`). ``tile`` learners are stepped
+    together: few, so that their batches stay in the cache.
     """
 
     env: Any
@@ -78,6 +81,7 @@ class Batches:
     risk_unit: RiskUnit = static(default="size", later=True)
     episode_limit: int | None = static(default=None, later=True)
     annealed: bool = static(default=False, later=True)
+    gain_unit: GainUnit = static(default="first", later=True)
     measure: BatchMeasure = static(default="sampled")
     tile: int = static(default=8, later=True)
 
@@ -89,6 +93,7 @@ class Batches:
             check_count("episode_limit", self.episode_limit, least=1)
         check_choice("direction", self.direction, get_args(Direction))
         check_choice("measure", self.measure, get_args(BatchMeasure))
+        check_choice("gain_unit", self.gain_unit, get_args(GainUnit))
         check_choice("risk_unit", self.risk_unit, get_args(RiskUnit))
         for name in ("kl", "kl_steps", "ridge", "step_limit"):
             check_positive(name, getattr(self, name))
