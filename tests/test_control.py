@@ -4,7 +4,7 @@ import pytest
 
 from downside import exact
 from downside.agents import FixedMultiplier
-from downside.control import NAC, NRCPO, RCPO
+from downside.control import NAC, NRCPO, RCPO, build
 from downside.critics import LSTD, MonteCarloLeastSquares, Sarsa, TrueOnlineSarsa
 from downside.environments import Bandit, Consumption, Portfolio, Tabular, WithReturn
 from downside.policies import SquashedGaussian
@@ -98,8 +98,8 @@ def test_random_constrained_mdps_are_solved_as_the_linear_programme_does():
         multipliers = agent.records.multipliers[-10:, :, 0].mean(axis=0)
         assert abs(np.median(mean) - best.mean) < 0.05 * gain
         assert abs(np.median(risk) / threshold - 1.0) < 0.05
-        assert np.all(risk < 1.15 * threshold)
-        assert abs(np.median(multipliers) / best.multipliers[0] - 1.0) < 0.4
+        assert np.all(risk < 1.1 * threshold)
+        assert abs(np.median(multipliers) / best.multipliers[0] - 1.0) < 0.7  # mostly too high
 
 
 @pytest.mark.slow
@@ -137,6 +137,85 @@ def test_two_constraints_that_pull_against_each_other():
     agent = NRCPO(two_roads(), constraints=constraints, n_seeds=4).learn(200_000, **QUIET)
     late = agent.records.risks[-20:].mean(axis=0)
     assert np.all(late < [0.44, 0.74])
+
+
+def three_shops():
+    """Three states, in each a sure reward or a gamble that pays more on average; no end."""
+    sure = [[1.0, 1.0], [0.8, 0.8], [1.2, 1.2]]
+    gamble = [[4.0, 1.2], [5.0, 0.6], [2.4, 1.4]]
+    return Tabular(
+        transitions=np.full((3, 2, 2), 0.5),
+        next_states=np.array([[[1, 1], [1, 2]], [[2, 0], [2, 2]], [[0, 0], [1, 0]]]),
+        rewards=np.stack([sure, gamble], axis=1),
+        start=np.array([0.5, 0.3, 0.2]),
+        discount=0.9,
+    )
+
+
+@pytest.fixture(scope="module")
+def bounded_shops():
+    """Learners under two bounds, two seeds each, in one call: name -> (thresholds, means, risks).
+
+    The first bounds what gambles lose below their mean, the second the shortfall below 1.5 a step,
+    of which the sure rewards have more: they pull against each other. The risks of the best policy
+    without a bound are 6.40 and 2.07, which is the least of the second; the least of the first is
+    0, with 5.40 of the second.
+    """
+    bounds = {
+        "nothing": (0.0, np.inf),
+        "almost nothing": (1e-9, np.inf),
+        "no bound": (np.inf, np.inf),
+        "infeasible": (np.inf, 1.0),
+        "between": (3.5, 3.0),
+        "infeasible together": (3.0, 2.5),
+    }
+    signals = Centralised(), Fixed(15.0)
+    pairs = [tuple(map(Constraint, signals, pair)) for pair in bounds.values()]
+    agent = build(three_shops(), pairs, n_seeds=2).learn(100_000, **QUIET)
+    means = exact_numbers(agent, signals[0])[0].reshape(-1, 2)
+    risks = np.stack([exact_numbers(agent, s)[1].reshape(-1, 2) for s in signals], axis=-1)
+    assert not agent.failures()
+    notes = agent.summary().split("mean return")[1:]
+    return {
+        name: (pair, *row)
+        for (name, pair), *row in zip(bounds.items(), means, risks, notes, strict=True)
+    }
+
+
+def best_of_shops(bounds):
+    pairs = zip((Centralised(), Fixed(15.0)), bounds, strict=True)
+    return exact.constrained_optimum(three_shops(), [Constraint(*pair) for pair in pairs])
+
+
+@pytest.mark.parametrize("name", ["nothing", "almost nothing", "no bound", "between"])
+def test_extreme_bounds_and_pairs_of_them_are_met_on_numbered_states(bounded_shops, name):
+    # In shares of the difference between the free optimum, 23.67, and the sure rewards, 9.61, and
+    # of the risks, 6.40 and 5.40; seeds are off by up to 3% and 2%.
+    bounds, means, risks, note = bounded_shops[name]
+    best = best_of_shops(bounds)
+    assert np.all(np.abs(means - best.mean) < 0.04 * 14.07)
+    assert np.all(risks < np.asarray(bounds) + 0.03 * np.array([6.4, 5.4]))
+    if name in ("no bound", "between"):
+        assert "no feasible policy" not in note
+
+
+def test_bounds_that_no_policy_meets_are_said_with_the_lowest_risk(bounded_shops):
+    with pytest.raises(exact.InfeasibleError, match=r"lowest risk 2\.066"):
+        best_of_shops(bounded_shops["infeasible"][0])
+    _, means, risks, note = bounded_shops["infeasible"]
+    assert "no feasible policy found for 2 of 2 seeds" in note
+    assert float(note.rsplit(maxsplit=1)[1]) == pytest.approx(2.066, rel=0.05)
+    assert risks[:, 1] == pytest.approx(2.066, rel=0.03)
+    assert means == pytest.approx(23.67, rel=0.02)  # the same policy has the least risk
+
+
+def test_bounds_that_no_policy_meets_together_are_said_too(bounded_shops):
+    for alone in ((3.0, np.inf), (np.inf, 2.5)):
+        best_of_shops(alone)
+    with pytest.raises(exact.InfeasibleError):
+        best_of_shops(bounded_shops["infeasible together"][0])
+    note = bounded_shops["infeasible together"][3]
+    assert note.count("no feasible policy found for 2 of 2 seeds") == 2  # for each of the bounds
 
 
 @pytest.mark.slow
@@ -245,8 +324,9 @@ def test_learning_twice_is_learning_once():
 
 def test_numbered_states_and_boxes_of_ours_have_default_settings_and_policies():
     lake = NAC("FrozenLake-v1")._settings  # before those of any Python environment
-    assert [float(x[0]) for x in (lake.trace_decay, lake.damping)] == pytest.approx([0.9, 0.3])
+    assert [float(x[0]) for x in (lake.trace_decay, lake.damping)] == pytest.approx([0.9, 0.6])
     assert lake.annealed
+    assert lake.gain_unit == "batch"
     assert float(NAC(Bandit())._settings.temperature[0]) == pytest.approx(1e-3)  # one state
     agent = NAC(Consumption(horizon=6), period=60).learn(120, progress_bar=False)
     assert isinstance(agent.policy, SquashedGaussian)

@@ -53,7 +53,13 @@ HOST = {"period": 2000, "trace_decay": 0.95, "damping": 0.5} | SPREAD
 TABULAR = {"trace_decay": 0.9, "kl": 0.02, "damping": 0.1}
 """Where states are numbered, values are exact and traces may be short: less noise, finer steps."""
 
-SEVERAL_STATES = {"temperature": 0.3, "kl": 0.03, "damping": 0.3, "annealed": True} | SPREAD
+SEVERAL_STATES = {
+    "temperature": 0.5,
+    "kl": 0.03,
+    "damping": 0.6,
+    "annealed": True,
+    "gain_unit": "batch",
+} | SPREAD
 """Every state learns for itself: each needs entropy, lest it settle on what it tried first, or
 on what was best before the multiplier had found its value. It fades, since it costs reward."""
 

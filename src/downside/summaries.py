@@ -8,6 +8,9 @@ import numpy as np
 from downside.signals import Constraint
 from downside.training.run import Report
 
+N_PARTS = 4
+"""Of the second half of the records, over each of which a multiplier is averaged."""
+
 
 def summarise(
     records: Report, constraints: Sequence[tuple[Constraint, ...]], n_seeds: int, failed: np.ndarray
@@ -52,19 +55,29 @@ def _infeasible(
 
 
 def _is_infeasible(records: Report, mine: slice, j: int, threshold: float) -> tuple[int, float]:
-    """How many learners' multipliers only ever grew while the risk stayed above; the least risk."""
+    """How many learners' multipliers kept growing while the risk stayed above; the least risk."""
     multipliers, risks = records.multipliers[:, mine, j], records.risks[:, mine, j]
     n = len(multipliers)
     if n < 8:
         return 0, float("nan")
     late = slice(n // 2, None)
-    growing = np.all(np.diff(multipliers[late], axis=0) >= 0, axis=0)
-    grown = multipliers[-1] > 1.25 * multipliers[n // 2]
+    parts = np.stack([part.mean(axis=0) for part in np.array_split(multipliers[late], N_PARTS)])
+    growing = np.all(np.diff(parts, axis=0) >= 0, axis=0) & (parts[-1] > 1.25 * parts[0])
     lowest = np.min(risks[late], axis=0, initial=np.inf, where=~np.isnan(risks[late]))
     rewards = np.abs(records.discounted[late, mine])
     most = np.max(rewards, axis=0, initial=0.0, where=~np.isnan(rewards))
     seen = np.isfinite(lowest) & (lowest > threshold)
     outweighs = multipliers[-1] * np.where(seen, lowest, 0.0) > 5.0 * most
-    lost = growing & grown & seen & outweighs
-    known = risks[~np.isnan(risks)]
-    return int(np.count_nonzero(lost)), float(known.min()) if known.size else float("nan")
+    return int(np.count_nonzero(growing & seen & outweighs)), _lowest(risks)
+
+
+def _lowest(risks: np.ndarray) -> float:
+    """The least of the averages over a tenth of the records; single ones have too much luck."""
+    width = max(1, len(risks) // 10)
+    windows = [
+        risks[i : i + width, k]
+        for i in range(len(risks) - width + 1)
+        for k in range(risks.shape[1])
+    ]
+    known = [average(window) for window in windows if not np.all(np.isnan(window))]
+    return min(known, default=float("nan"))

@@ -13,7 +13,7 @@ from downside.critics import LSTD
 from downside.environments import Portfolio
 from downside.policies import Gibbs
 from downside.signals import Centralised, Proxy, Reward, TDError
-from downside.training import batches, learner
+from downside.training import batch_learner, learner
 from downside.training.batches import Batches
 from downside.training.mean_reward import MeanReward
 from downside.training.recorded import Hosted, Recorded, learn_recorded, start_recorded
@@ -83,7 +83,7 @@ def acted(agent, state, noise):
 
 def compiled_periods(agent, key):
     """Period by period: the learner after it, and the steps of it as one stream."""
-    way = batches if isinstance(agent, Batches) else learner
+    way = batch_learner if isinstance(agent, Batches) else learner
     state = way.start(agent, key)
 
     @jax.jit

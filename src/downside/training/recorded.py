@@ -16,7 +16,7 @@ from downside.agents.actor_critic import ActorCritic
 from downside.batching import map_batch
 from downside.environments.base import Transition
 from downside.records import record, static
-from downside.training import batches, learner
+from downside.training import batch_learner, learner
 from downside.training.batches import Batches
 from downside.training.learner import clear_progress, where
 from downside.training.run import Report, Settings, report_of, typed
@@ -89,19 +89,19 @@ def learn_batches(agent: Batches, before: Any, recorded: Recorded) -> Any:
     first = replace(before, episode=jax.tree.map(lambda x: x[0], before.episode))
 
     def expect(weights: Any, transition: Any) -> tuple[Any, Any]:
-        return batches.expect(agent, weights, transition)
+        return batch_learner.expect(agent, weights, transition)
 
     flat, mean_weights = _flat(transitions), before.mean_reward
     if agent.mean_reward is not None:
         mean_weights, flat = jax.lax.scan(expect, mean_weights, flat)
-    cumulants = jax.vmap(partial(batches.cumulants_of, agent, before.weights))(flat)
-    remember = partial(batches.remember, agent, before.theta)
+    cumulants = jax.vmap(partial(batch_learner.cumulants_of, agent, before.weights))(flat)
+    remember = partial(batch_learner.remember, agent, before.theta)
     steps = jax.vmap(remember)(_flat(recorded.action), flat, cumulants)
     transitions, cumulants = _like(transitions, flat), _like(transitions, cumulants)
 
     def count(carry: Any, row: Any) -> tuple[Any, None]:
         state, found = carry
-        return batches.count(agent, state, found, *row), None
+        return batch_learner.count(agent, state, found, *row), None
 
     def stream(carry: Any, one: Any) -> tuple[Any, Any]:
         (state, found), (episode, *rows) = carry, one
@@ -110,11 +110,13 @@ def learn_batches(agent: Batches, before: Any, recorded: Recorded) -> Any:
         return (state, found), state.episode
 
     rows = before.episode, transitions, cumulants
-    (after, found), episodes = jax.lax.scan(stream, (first, batches.nothing_found(agent)), rows)
+    (after, found), episodes = jax.lax.scan(
+        stream, (first, batch_learner.nothing_found(agent)), rows
+    )
     after = replace(after, episode=episodes, mean_reward=mean_weights)
     ends = jnp.zeros_like(recorded.terminated).at[:, -1].set(True)
     steps = replace(steps, over=steps.over | ends.reshape(-1))
-    return batches.learn_batch(agent, before, after, found, steps)
+    return batch_learner.learn_batch(agent, before, after, found, steps)
 
 
 def learn_online(agent: ActorCritic, before: Any, recorded: Recorded) -> Any:
@@ -176,14 +178,14 @@ def _floats(tree: Any) -> Any:
 
 @jax.jit
 def _start_all(settings: Settings, keys: Array) -> Any:
-    way = batches if isinstance(settings, Batches) else learner
+    way = batch_learner if isinstance(settings, Batches) else learner
 
     def one(pair: tuple[Any, Array]) -> Any:
         agent, key = pair
         state = way.start(agent, key)
         repeat = lambda x: jnp.repeat(x[None], agent.env.n_streams, axis=0)  # noqa: E731
         state = replace(state, obs=None, episode=jax.tree.map(repeat, state.episode))
-        return typed(state if way is batches else replace(state, action=None))
+        return typed(state if way is batch_learner else replace(state, action=None))
 
     return map_batch(one, (settings, keys), tile=TILE)
 

@@ -18,14 +18,16 @@ from jaxtyping import Array
 from downside.agents.actor_critic import ActorCritic
 from downside.batching import compiled, map_tiles, spread
 from downside.records import record
-from downside.training import batches, learner
+from downside.training import batch_learner, learner
+from downside.training.batches import Batches
 from downside.training.learner import clear_progress, current_multipliers, draw, where
+from downside.training.units import positive
 
 BLOCK_STEPS = 2000
 N_RECORDS = 50
 CHUNK_SECONDS = 0.5
 
-Settings = ActorCritic | batches.Batches
+Settings = ActorCritic | Batches
 
 
 @record
@@ -186,8 +188,8 @@ def report_of(agent: Settings, state: Any) -> Report:
 
 def _in_users_units(agent: Settings, state: Any) -> Array:
     multipliers = current_multipliers(agent, state)
-    if isinstance(agent, batches.Batches):
-        units = batches.positive(state.units)
+    if isinstance(agent, Batches):
+        units = positive(state.units)
         return multipliers * units[0] / units[1:]
     return multipliers
 
@@ -203,7 +205,7 @@ def typed(state: Any) -> Any:
 
 
 def _way(settings: Settings) -> Any:
-    return batches if isinstance(settings, batches.Batches) else learner
+    return batch_learner if isinstance(settings, Batches) else learner
 
 
 def _number(leaf: Any) -> Array:

@@ -1,0 +1,118 @@
+"""What is learnt from one batch: values, then multipliers, then the policy."""
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from downside.agents.actor_critic import lagrangian, policy_step
+from downside.agents.multiplier import relative_excess
+from downside.linear import products, solve_positive
+from downside.training.batches import Batches, BatchLearner, Found, Steps
+from downside.training.fisher import fisher_of
+from downside.training.learner import current_multipliers, where
+from downside.training.units import in_own_spread, positive, units_after
+
+
+def returns_to_go(steps: Steps, next_values: Float[Array, "t k"]) -> Float[Array, "t k"]:
+    """y_t = c_t + discount y_{t+1}; the prediction stands in where the batch or an episode is cut.
+
+    After a termination the discount is 0, so nothing stands in.
+    """
+
+    def back(following: Array, row: Any) -> tuple[Array, Array]:
+        cumulant, discount, over, predicted = row
+        y = cumulant + discount * jnp.where(over, predicted, following)
+        return y, y
+
+    rows = steps.cumulants, steps.discounts, steps.over, next_values
+    return jax.lax.scan(back, next_values[-1], rows, reverse=True)[1]
+
+
+def fit_values(
+    agent: Batches, learner: BatchLearner, x: Float[Array, "t n"], returns: Float[Array, "t k"]
+) -> BatchLearner:
+    """Ridge regression of the returns to go on the features, older batches fading.
+
+    The first batch fixes the size of the features and of the signals.
+    """
+    first = learner.steps == agent.period
+    squares = products(x, x)
+    scale = jnp.where(first, positive(jnp.sqrt(jnp.diag(squares) / len(x))), learner.scale)
+    units = units_after(agent, learner, returns)
+    to_unit = 1.0 / scale  # multiplied, since compilers differ in how they divide by a row
+    gram = agent.memory * learner.gram + squares * to_unit[:, None] * to_unit
+    moment = agent.memory * learner.moment + products(returns, x) * to_unit
+    diagonal = jnp.diag(gram)
+    floor = 1e-6 * jnp.max(diagonal)  # a feature that was always 0 gets the weight 0
+    damped = gram + jnp.diag(agent.ridge * diagonal + floor)
+    weights = solve_positive(damped, moment.T).T * to_unit
+    return replace(learner, gram=gram, moment=moment, weights=weights, scale=scale, units=units)
+
+
+def advantages(agent: Batches, learner: BatchLearner, steps: Steps) -> Float[Array, "t k"]:
+    """A_t = c_t + g V_{t+1} - V_t + g trace_decay A_{t+1}, for each signal, in its unit."""
+
+    def back(following: Array, row: Any) -> tuple[Array, Array]:
+        cumulant, discount, over, value, next_value = row
+        error = cumulant + discount * next_value - value
+        gain = error + agent.trace_decay * discount * jnp.where(over, 0.0, following)
+        return gain, gain / units
+
+    units = positive(learner.units) if agent.risk_unit == "spread" else learner.units
+    values, next_values = steps.x @ learner.weights.T, steps.next_x @ learner.weights.T
+    rows = steps.cumulants, steps.discounts, steps.over, values, next_values
+    return jax.lax.scan(back, jnp.zeros_like(learner.units), rows, reverse=True)[1]
+
+
+def move_multipliers(agent: Batches, learner: BatchLearner, found: Found) -> BatchLearner:
+    """One step of each multiplier from the mean over the episodes that ended, if any did."""
+    if not agent.thresholds:
+        return learner
+    means = found.measured / jnp.maximum(found.episodes, 1.0)
+    spreads = learner.units[1:] if agent.risk_unit == "spread" else [None] * agent.n_constraints
+    rows = zip(learner.multipliers, means, agent.thresholds, spreads, strict=True)
+    moved = tuple(agent.multiplier.update(row[0], relative_excess(*row[1:]), 0.0) for row in rows)
+    kept = where(found.episodes > 0, moved, learner.multipliers)
+    return replace(learner, multipliers=kept)
+
+
+def improve(
+    agent: Batches, learner: BatchLearner, steps: Steps, gains: Float[Array, "t k"]
+) -> BatchLearner:
+    """theta <- theta + sqrt(2 kl / w'Fw) w, with w = (F + damping)^-1 mean[score A].
+
+    A = (A_q - sum_i multiplier_i A_i) / (1 + sum_i multiplier_i) - temperature log pi, where the
+    fraction is in ``gain_unit``. Along the plain gradient, w = mean[score A].
+    """
+    score = steps.score
+    n_steps = len(score)
+    slower = 1.0 + learner.steps.astype(score.dtype) / agent.kl_steps
+    kl = agent.kl / (slower**2 if agent.annealed else slower)
+    multipliers = current_multipliers(agent, learner)
+    gain = lagrangian(gains.T, multipliers) / (1.0 + jnp.sum(multipliers))
+    if agent.gain_unit == "batch":
+        gain = in_own_spread(gain)
+    temperature = agent.temperature / slower**3 if agent.annealed else agent.temperature
+    gain = gain - temperature * steps.log_prob
+    gradient = products(gain[:, None], score)[0] / n_steps
+    fisher = fisher_of(score)
+    spread = jnp.where(learner.spread > 0, learner.spread, fisher.size)
+    damping = agent.damping * spread + jnp.finfo(spread.dtype).tiny
+    direction = fisher.invert(damping, gradient) if agent.direction == "natural" else gradient
+    curvature = direction @ fisher.apply(direction)
+    first = jnp.sqrt(2.0 * kl / jnp.where(curvature > 0, curvature, 1.0))
+    reach = jnp.where(learner.reach > 0, learner.reach, first)
+    nats = jnp.minimum(kl, 0.5 * (agent.step_limit * reach) ** 2 * curvature)
+    change = policy_step("kl", nats, direction, curvature)
+    pretrained = learner.episodes >= agent.pretraining
+    return replace(
+        learner,
+        theta=learner.theta + jnp.where(pretrained, change, 0.0),
+        updates=learner.updates + pretrained.astype(learner.updates.dtype),
+        spread=spread,
+        reach=reach,
+        progress=replace(learner.progress, norm=jnp.sum(direction**2)),
+    )
