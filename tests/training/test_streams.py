@@ -12,7 +12,8 @@ from downside.control import NRCPO
 from downside.defaults import hosting_for, limit_on_host
 from downside.environments.python import wrap
 from downside.policies import Gibbs
-from downside.training.collecting import Apart
+from downside.training.collecting import Apart, Host
+from downside.training.progress import TrainingBar
 from downside.training.sampling import sampler
 from downside.training.streams import Stream, serve
 from host_environments import Drift, Endless, OwnResets
@@ -102,3 +103,29 @@ def test_online_the_first_action_of_an_episode_begun_anew_is_chosen_for_it():
         assert "pending" not in stream.state()
         found = apart.record(sample, policy, 1, 3)
         assert found.action[0, 0] == int(found.obs[0, 0, 0] > 0.0)
+
+
+class Watching(Drift):
+    """Sees how far the period is, before every step."""
+
+    def step(self, action):
+        self.seen.append(self.look())
+        return super().step(action)
+
+
+def test_how_far_a_period_is_can_be_seen_while_it_is_recorded():
+    policy = Gibbs(Polynomial(2), 2)
+    envs = [Watching(), Watching()]
+    streams = [
+        Stream(wrap(env), (1, 0, j), online=False, means=False) for j, env in enumerate(envs)
+    ]
+    host = Host([Apart(streams)], policy, 10)
+    for env in envs:
+        env.seen, env.look = [], lambda: host.acted
+    for period in range(2):
+        host.record(np.zeros((1, policy.n_params)), period)
+        assert host.acted == 0
+    assert envs[0].seen == [0, 1, 2, 3, 4] * 2
+    assert envs[1].seen == [5, 6, 7, 8, 9] * 2
+    bar = TrainingBar(100, 20, np.zeros((1, 0)), shown=False, acted=lambda: 7)
+    assert str(bar._bar.columns[0](bar._bar.tasks[0])) == "27 steps"

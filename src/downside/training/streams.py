@@ -59,6 +59,8 @@ class Stream:
         self._taken: list[Any] = []
         self._obs: Any = None
         self._pending: Any = None
+        self.making: list[Any] = []
+        """The actions of the period that is being recorded: how far it is."""
 
     def noise(self, policy: Policy, period: int, n_steps: int) -> list[Any]:
         """What the policy draws in one period; the first is for the very first action, online."""
@@ -73,6 +75,7 @@ class Stream:
         seen, following = empty(host.observation_space, n), empty(host.observation_space, n)
         put_seen, put_following = writer(seen), writer(following)
         actions, rewards, terminations, truncations = [], [], [], []
+        self.making = actions
         means, next_actions, begun = [], [], []
         obs, action = self._obs, self._pending
         if obs is None:
