@@ -48,11 +48,12 @@ SPREAD: dict[str, Any] = {
 """Risks measured in their spread: where all policies have much risk in common, little of a
 difference would be left in units of its size, and the multiplier would come too late."""
 
-HOST = {"period": 2000, "trace_decay": 0.95, "damping": 0.5} | SPREAD
+HOST = {"period": 2000, "trace_decay": 0.95, "damping": 0.5, "centred": True} | SPREAD
 """Default settings on Python environments, beside those of `Batches`."""
 
-TABULAR = {"trace_decay": 0.9, "kl": 0.02, "damping": 0.1}
-"""Where states are numbered, values are exact and traces may be short: less noise, finer steps."""
+TABULAR = {"trace_decay": 0.9, "kl": 0.02, "damping": 0.1, "centred": False}
+"""Where states are numbered, values are exact and traces may be short: less noise, finer steps.
+Each state has its own values, and what they lack is not the same in all of them."""
 
 SEVERAL_STATES = {"temperature": 0.3, "kl": 0.03, "damping": 0.3, "annealed": True} | SPREAD
 """Every state learns for itself: each needs entropy, lest it settle on what it tried first, or

@@ -60,7 +60,9 @@ class Batches:
     before the multiplier has found its value, from where no sample would bring it back. Where
     ``annealed``, nats and temperature fall with the square of (1 + steps / ``kl_steps``): much
     entropy while the multiplier looks for its value and little in the end, and steps whose lengths
-    fall as 1 / n, so that the policy settles instead of swinging about a bound. ``risk_unit`` is
+    fall as 1 / n, so that the policy settles instead of swinging about a bound. Where ``centred``,
+    advantages are told from their mean in the batch: values that lag behind a policy that improves
+    leave one, which says nothing of an action and adds noise to the direction. ``risk_unit`` is
     what a multiplier of 1 weighs against the spread of the return: the first batch's "size" of what
     is bounded, or its "spread", in which excesses then count too. After ``episode_limit`` steps an
     episode is cut short and begun anew (see `cutting`). ``tile`` learners are stepped together:
@@ -91,6 +93,7 @@ class Batches:
     risk_unit: RiskUnit = static(default="size", later=True)
     episode_limit: int | None = static(default=None, later=True)
     annealed: bool = static(default=False, later=True)
+    centred: bool = static(default=False, later=True)
     measure: BatchMeasure = static(default="sampled")
     tile: int = static(default=8, later=True)
 
@@ -385,8 +388,8 @@ def improve(
 ) -> BatchLearner:
     """theta <- theta + sqrt(2 kl / w'Fw) w, with w = (F + damping)^-1 mean[score A].
 
-    A = (A_q - sum_i multiplier_i A_i) / (1 + sum_i multiplier_i) - temperature log pi. Along the
-    plain gradient, w = mean[score A].
+    A = (A_q - sum_i multiplier_i A_i) / (1 + sum_i multiplier_i) - temperature log pi, less its
+    mean where ``centred``. Along the plain gradient, w = mean[score A].
     """
     score = steps.score
     n_steps = len(score)
@@ -396,6 +399,7 @@ def improve(
     gain = lagrangian(gains.T, multipliers) / (1.0 + jnp.sum(multipliers))
     temperature = agent.temperature / slower**2 if agent.annealed else agent.temperature
     gain = gain - temperature * steps.log_prob
+    gain = gain - jnp.mean(gain) if agent.centred else gain
     gradient = products(gain[:, None], score)[0] / n_steps
     fisher = fisher_of(score)
     spread = jnp.where(learner.spread > 0, learner.spread, fisher.size)
