@@ -43,6 +43,14 @@ class Drift(gymnasium.Env[Any, Any]):
         return np.array([self.x, 0.1 * self.time], np.float32)
 
 
+class Endless(Drift):
+    """No episode of this one ends by itself."""
+
+    def step(self, action: Any) -> Any:
+        self.x = min(max(self.x, -2.0), 2.0)
+        return (*super().step(action)[:2], False, False, {})
+
+
 class Spaces(gymnasium.Env[Any, Any]):
     """Takes any action of its space, shows any observation, pays for the first number of it."""
 

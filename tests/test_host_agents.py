@@ -17,7 +17,7 @@ from downside.policies import Gibbs
 from downside.signals import Constraint
 from downside.store import StoreError
 from downside.training import hosting
-from host_environments import Drift, Spaces
+from host_environments import Drift, Endless, Spaces
 
 QUIET = {"progress_bar": False}
 PERIOD = 60
@@ -218,12 +218,6 @@ class Unseeded(Drift):
         return super().reset()
 
 
-class Endless(Drift):
-    def step(self, action):
-        self.x = min(max(self.x, -2.0), 2.0)
-        return (*super().step(action)[:2], False, False, {})
-
-
 class Cut(Drift):
     def step(self, action):
         return (*super().step(action)[:2], False, self.time >= 12, {})
@@ -232,7 +226,7 @@ class Cut(Drift):
 def test_sums_without_an_end_are_refused(monkeypatch):
     monkeypatch.setattr(hosting, "PATIENCE", 2 * PERIOD)
     with pytest.raises(ValueError, match=r"no episode has ended in 120 steps.*TimeLimit"):
-        make(Endless).learn(3 * PERIOD, **QUIET)
+        NAC(Endless, period=PERIOD).learn(3 * PERIOD, **QUIET)
     with pytest.raises(ValueError, match=r"cut short after 12 steps.*give horizon="):
         NAC(Cut, period=PERIOD).learn(PERIOD, **QUIET)
 

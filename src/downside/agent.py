@@ -124,7 +124,10 @@ class Agent:
             self._asked = end
             return self
         done = (self._state.periods - begin) * period
-        bar = TrainingBar((end - begin) * period, done, self._thresholds, shown=progress_bar)
+        host = self._host
+        acted = None if host is None else (lambda: host.acted)
+        size, bounds = (end - begin) * period, self._thresholds
+        bar = TrainingBar(size, done, bounds, shown=progress_bar, acted=acted)
         kept = self._keeper or nullcontext()
         stopped = False
         if self._host is not None and not self._host.is_clean:

@@ -25,6 +25,7 @@ from downside.defaults import (
     PolicyName,
     default_policy,
     hosting_for,
+    limit_on_host,
     problem_of,
 )
 from downside.environments.base import Environment
@@ -47,11 +48,12 @@ SPREAD: dict[str, Any] = {
 """Risks measured in their spread: where all policies have much risk in common, little of a
 difference would be left in units of its size, and the multiplier would come too late."""
 
-HOST = {"period": 2000, "trace_decay": 0.95, "damping": 0.5} | SPREAD
+HOST = {"period": 2000, "trace_decay": 0.95, "damping": 0.5, "centred": True} | SPREAD
 """Default settings on Python environments, beside those of `Batches`."""
 
-TABULAR = {"trace_decay": 0.9, "kl": 0.02, "damping": 0.1}
-"""Where states are numbered, values are exact and traces may be short: less noise, finer steps."""
+TABULAR = {"trace_decay": 0.9, "kl": 0.02, "damping": 0.1, "centred": False}
+"""Where states are numbered, values are exact and traces may be short: less noise, finer steps.
+Each state has its own values, and what they lack is not the same in all of them."""
 
 SEVERAL_STATES = {
     "temperature": 0.5,
@@ -126,9 +128,11 @@ def build(
     makes an environment, an instance, or a vector environment. ``constraints`` is a tuple of
     constraints for each learner of the batch. ``policy`` is one of ours, "linear" or "mlp"; by
     default, and on which ``basis`` of the observations, the spaces say; on numbered states the
-    default settings are then those of `TABULAR` and `SEVERAL_STATES`. A discounted problem of ours
-    without a horizon is begun anew after 3 / (1 - discount) steps (``episode_limit``). ``num_envs``
-    copies of a Python environment make one batch together, as those of a vector environment do.
+    default settings are then those of `TABULAR` and `SEVERAL_STATES`. A discounted problem
+    without a horizon or a time limit is begun anew after 3 / (1 - discount) steps
+    (``episode_limit``), unless it is a vector environment without resets of single copies.
+    ``num_envs`` copies of a Python environment make one batch together, as those of a vector
+    environment do.
 
     In a Gymnasium environment the return is not discounted by default and its time limit belongs to
     the problem; with a ``discount`` below 1 the limit only cuts the experience short, unless
@@ -151,9 +155,7 @@ def build(
         _check_ours(discount=discount, horizon=horizon, env_options=env_options, num_envs=num_envs)
         hosting, observations = None, env.observation_space
         chosen = policy if isinstance(policy, Policy) else _policy_of_ours(env, policy, basis)
-        if kind is Batches and not is_traced(env.discount):
-            limit = usual_limit(float(env.discount), env.horizon)
-            defaults |= {} if limit is None else {"episode_limit": limit}
+        limit = None if is_traced(env.discount) else usual_limit(float(env.discount), env.horizon)
     else:
         hosting = hosting_for(env, env_options, discount, horizon)
         host, observations = hosting.first, hosting.first.observation_space
@@ -164,7 +166,10 @@ def build(
             chosen = default_policy(host, basis, _named(policy))
         if host.horizon is not None and kind is Batches:
             defaults["value_features"] = Clock(host.horizon)
+        limit = limit_on_host(host)
         defaults |= _on_host(kind, num_envs, settings)
+    if kind is Batches and limit is not None:
+        defaults["episode_limit"] = limit
     if kind is Batches and policy is None and isinstance(observations, spaces.Discrete):
         defaults |= TABULAR | (SEVERAL_STATES if observations.n > 1 else {})
     settings = defaults | settings

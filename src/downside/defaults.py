@@ -28,6 +28,7 @@ from downside.environments.vectors import HostVector
 from downside.policies.base import Policy
 from downside.policies.spaces import policy_for
 from downside.records import record, static
+from downside.training.cutting import usual_limit
 from downside.training.hosting import Hosting, alone
 from downside.training.recorded import Hosted
 from downside.training.trees import copied, empty, stack
@@ -144,6 +145,13 @@ def widened(basis: FromSpace, space: spaces.Space[Any]) -> FromSpace:
     known = np.where(np.isfinite(half), half / 4.0, seen)
     scale = np.clip(known, seen, 10.0 * seen).astype(np.float32)
     return replace(basis, basis=replace(inner, inputs=replace(inner.inputs, scale=scale)))
+
+
+def limit_on_host(host: HostEnvironment | HostVector) -> int | None:
+    """The usual limit of an episode that no other limit ends, where we can begin it anew."""
+    if isinstance(host, HostVector) and not host.resets_each:
+        return None
+    return usual_limit(host.discount, host.horizon or host.time_limit)
 
 
 def problem_of(host: HostEnvironment | HostVector, num_envs: int) -> Hosted:

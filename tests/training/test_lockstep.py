@@ -134,7 +134,7 @@ def test_a_function_that_makes_a_vector_environment_serves_every_seed():
         (lambda: make(SyncVectorEnv([Drift] * 3), way="online"), "follows one stream"),
         (
             lambda: make(OwnResets(AutoresetMode.SAME_STEP), horizon=2).learn(PERIOD, **QUIET),
-            "leave horizon= out",
+            "leave horizon= out, and",
         ),
     ],
 )

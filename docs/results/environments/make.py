@@ -4,7 +4,7 @@ python docs/results/environments/make.py [NAME ...]
 
 Every environment is trained with the library's defaults: without a bound, then under a bound. One
 that is in the file already is left as it is; delete its entry to make it again. The MuJoCo task
-needs gymnasium[mujoco].
+needs gymnasium and mujoco<3.4.
 """
 
 import json

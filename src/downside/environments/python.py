@@ -123,6 +123,11 @@ class HostEnvironment:
         self._is_plain = _plain_check(env.observation_space)
 
     @property
+    def time_limit(self) -> int | None:
+        """That of Gymnasium, whether it belongs to the problem or not."""
+        return time_limit(self.env)
+
+    @property
     def time(self) -> int:
         """The steps that the episode has made."""
         return self._time

@@ -48,8 +48,9 @@ class HostVector:
         self._over = np.zeros(self.num_envs, bool)
         self._obs: list[Any] = []
         model = _model_of(envs)
+        self.time_limit = time_limit(model)
         if horizon is None and discount in (None, 1.0):
-            horizon = time_limit(model)
+            horizon = self.time_limit
         self.discount, self.horizon = 1.0 if discount is None else discount, horizon
         wealth = bool(_attribute(model, "log_returns"))
         copies = (_Copy(self, i, log_returns=wealth) for i in range(self.num_envs))

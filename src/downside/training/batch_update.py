@@ -85,7 +85,8 @@ def improve(
     """theta <- theta + sqrt(2 kl / w'Fw) w, with w = (F + damping)^-1 mean[score A].
 
     A = (A_q - sum_i multiplier_i A_i) / (1 + sum_i multiplier_i) - temperature log pi, where the
-    fraction is in ``gain_unit``. Along the plain gradient, w = mean[score A].
+    fraction is in ``gain_unit``, less its mean where ``centred``. Along the plain gradient,
+    w = mean[score A].
     """
     score = steps.score
     n_steps = len(score)
@@ -97,6 +98,7 @@ def improve(
         gain = in_own_spread(gain)
     temperature = agent.temperature / slower**3 if agent.annealed else agent.temperature
     gain = gain - temperature * steps.log_prob
+    gain = gain - jnp.mean(gain) if agent.centred else gain
     gradient = products(gain[:, None], score)[0] / n_steps
     fisher = fisher_of(score)
     spread = jnp.where(learner.spread > 0, learner.spread, fisher.size)

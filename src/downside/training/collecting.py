@@ -81,9 +81,20 @@ class Host:
             sample = sampler(self._policy, theta)
             found.append(mine.record(sample, self._policy, period, n_steps))
         recorded = stack_records(found)
+        for stream in self._streams:
+            stream.making = []
         self._check_bounds(recorded)
         told = ActionMap.of(self.learners[0].streams[0].host.action_space)
         return replace(recorded, done=told(recorded.action))
+
+    @property
+    def acted(self) -> int:
+        """Steps of a learner in the period that is being recorded, in the mean over learners."""
+        return sum(len(stream.making) for stream in self._streams) // len(self.learners)
+
+    @property
+    def _streams(self) -> list[Stream]:
+        return [stream for mine in self.learners for stream in mine.streams]
 
     def state(self) -> dict[str, np.ndarray]:
         """Of all streams, by names."""

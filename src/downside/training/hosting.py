@@ -58,6 +58,7 @@ class Hosting:
         """Streams for every bound and seed; every bound meets the same noise."""
         n_streams, n_learners = settings.env.n_streams, n_bounds * n_seeds
         online = isinstance(settings, ActorCritic)
+        limit = None if isinstance(settings, ActorCritic) else settings.episode_limit
         is_vector = self.num_envs is not None
         copies = iter(self.copies(n_learners * (1 if is_vector else n_streams)))
         learners: list[Streams] = []
@@ -65,7 +66,7 @@ class Hosting:
             vector = next(copies) if is_vector else None
             hosts = vector.copies if vector else [next(copies) for _ in range(n_streams)]
             mine = [
-                Stream(host, (seed, i % n_seeds, j), online=online, means=self.means)
+                Stream(host, (seed, i % n_seeds, j), online=online, means=self.means, limit=limit)
                 for j, host in enumerate(hosts)
             ]
             learners.append(Together(vector, mine) if vector else Apart(mine))

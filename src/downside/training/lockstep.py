@@ -1,6 +1,6 @@
 """Streams in one vector environment: each asks for itself, and all steps are made in one call."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, final
 
 from gymnasium.vector import AutoresetMode
@@ -84,25 +84,42 @@ class Together:
             self._wanted.pop(i, None)
 
     def _answer(self, further: Callable[[int], Asking] | None = None) -> None:
-        """Begin episodes where that is wanted and can be done; else make a step of all copies."""
+        """Begin episodes where that is wanted and takes no step; else make a step of all copies."""
         begins = {i: each.seed for i, each in self._wanted.items() if type(each) is Begin}
-        answers = self._begin(begins) if begins else {}
-        for i, answer in (answers or self._step(further)).items():
+        if begins and not self._reset_is_a_step:
+            answers = self._begin(begins)
+        else:
+            self._check_over(begins)
+            answers = self._step(further)
+        for i, answer in answers.items():
             self._tell(i, answer)
 
+    @property
+    def _begin_by_themselves(self) -> bool:
+        """Whether the copies begin their episodes, not we."""
+        return self._is_running and not self.vector.resets_each
+
+    @property
+    def _reset_is_a_step(self) -> bool:
+        """Whether a copy begins its next episode in a step of all copies, instead of acting."""
+        return self._begin_by_themselves and self.vector.mode is AutoresetMode.NEXT_STEP
+
     def _begin(self, seeds: dict[int, int]) -> dict[int, Any]:
-        vector = self.vector
-        if vector.resets_each or not self._is_running:
-            self._is_running = True
-            return vector.reset(seeds)
-        if not all(vector.is_over(i) for i in seeds):
+        """Episodes that begin at once, or did so in the step that ended the last one."""
+        if self._begin_by_themselves:
+            self._check_over(seeds)
+            return {i: self.vector.shown(i) for i in seeds}
+        self._is_running = True
+        return self.vector.reset(seeds)
+
+    def _check_over(self, begins: Iterable[int]) -> None:
+        """Refuse to begin what a copy that begins by itself goes on with."""
+        if not all(self.vector.is_over(i) for i in begins):
             raise ValueError(
-                f"the horizon of {vector.horizon} cuts episodes that {vector.envs} goes on with, "
-                "since it cannot reset single copies; give it this limit, or leave horizon= out"
+                f"a horizon or an episode_limit cuts episodes that {self.vector.envs} goes on "
+                "with, since it cannot reset single copies; give it this limit, or leave horizon= "
+                "out, and episode_limit= too"
             )
-        if vector.mode is AutoresetMode.SAME_STEP:
-            return {i: vector.shown(i) for i in seeds}
-        return {}
 
     def _step(self, further: Callable[[int], Asking] | None) -> dict[int, Any]:
         n = len(self.streams)

@@ -1,12 +1,21 @@
 """One bar on standard error while something long runs."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, final
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn, track
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+    track,
+)
+from rich.text import Text
 
 T = TypeVar("T")
 
@@ -30,14 +39,23 @@ class TrainingBar:
     """Steps done, speed, time left, mean return, risk against its bound, and multiplier.
 
     One bar in a terminal; elsewhere, as in a log file, a line every `LOG_SECONDS`. With several
-    thresholds or seeds, the numbers are means over all learners.
+    thresholds or seeds, the numbers are means over all learners. ``acted`` tells how many steps of
+    each learner were made since the last update, where a slow environment makes them one by one.
     """
 
-    def __init__(self, total: int, done: int, thresholds: np.ndarray, *, shown: bool) -> None:
+    def __init__(
+        self,
+        total: int,
+        done: int,
+        thresholds: np.ndarray,
+        *,
+        shown: bool,
+        acted: Callable[[], int] | None = None,
+    ) -> None:
         self._console = Console(stderr=True)
         self._total, self._thresholds, self._shown = total, thresholds, shown
         self._bar = Progress(
-            TextColumn("{task.completed:,.0f} steps"),
+            _Steps(acted or (lambda: 0)),
             BarColumn(bar_width=24),
             TextColumn("{task.percentage:>3.0f}%"),
             TimeRemainingColumn(),
@@ -46,7 +64,8 @@ class TrainingBar:
             transient=True,
             disable=not (shown and self._console.is_terminal),
         )
-        self._task = self._bar.add_task("training", total=total, completed=done, words="compiling")
+        words = "compiling" if acted is None else "acting"
+        self._task = self._bar.add_task("training", total=total, completed=done, words=words)
         self._last = done
         self._next_line = time.monotonic() + LOG_SECONDS
 
@@ -74,6 +93,18 @@ class TrainingBar:
         """One line, unless nothing is wanted."""
         if self._shown:
             self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+@final
+class _Steps(ProgressColumn):
+    """Steps that were learnt from, and those that the next update will learn from."""
+
+    def __init__(self, acted: Callable[[], int]) -> None:
+        self._acted = acted
+        super().__init__()
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.completed + self._acted():,.0f} steps")
 
 
 def _mean(values: Any) -> str:

@@ -37,18 +37,30 @@ Asking = Generator[Any, Any, Any]
 
 @final
 class Stream:
-    """One copy of an environment, acted on episode after episode by a policy of ours."""
+    """One copy of an environment, acted on episode after episode by a policy of ours.
+
+    An episode that has made ``limit`` steps is truncated, as `cutting` does it.
+    """
 
     def __init__(
-        self, host: HostEnvironment, seed: tuple[int, ...], *, online: bool, means: bool
+        self,
+        host: HostEnvironment,
+        seed: tuple[int, ...],
+        *,
+        online: bool,
+        means: bool,
+        limit: int | None = None,
     ) -> None:
         self.host, self.seed, self.online, self._means = host, seed, online, means
+        self._limit = limit
         self.sample: Sampler = _no_policy
         self._to_env = to_env(host.action_space)
         self._episode = -1
         self._taken: list[Any] = []
         self._obs: Any = None
         self._pending: Any = None
+        self.making: list[Any] = []
+        """The actions of the period that is being recorded: how far it is."""
 
     def noise(self, policy: Policy, period: int, n_steps: int) -> list[Any]:
         """What the policy draws in one period; the first is for the very first action, online."""
@@ -58,22 +70,25 @@ class Stream:
     def record(self, noise: Sequence[Any]) -> Asking:
         """As many steps as there is noise, less the first of it online; gives a `Recorded`."""
         host, online, act = self.host, self.online, self._to_env
-        begin, accept, known = host.begin, host.accept, self._means
+        begin, accept, known, limit = host.begin, host.accept, self._means, self._limit
         n = len(noise) - online
         seen, following = empty(host.observation_space, n), empty(host.observation_space, n)
         put_seen, put_following = writer(seen), writer(following)
         actions, rewards, terminations, truncations = [], [], [], []
+        self.making = actions
         means, next_actions, begun = [], [], []
         obs, action = self._obs, self._pending
         if obs is None:
             obs = begin((yield self._anew()))
-            action = self.sample(obs, noise[0]) if online else None
+        if online and action is None:
+            action = self.sample(obs, noise[0])
         time = host.time
         put_seen(0, obs)
         for i, numbers in enumerate(noise[online:]):
             if not online:
                 action = self.sample(obs, numbers)
             obs, reward, terminated, truncated, mean = accept((yield act(action)))
+            truncated = truncated or (host.time == limit and not terminated)
             put_following(i, obs)
             actions.append(action)
             rewards.append(reward)
@@ -118,7 +133,7 @@ class Stream:
             return {}
         found = {"episode": np.array(self._episode), "actions": np.array(self._taken)}
         found |= {f"obs/{i}": np.asarray(leaf) for i, leaf in enumerate(leaves(self._obs))}
-        if self.online:
+        if self.online and self._pending is not None:
             found["pending"] = np.asarray(self._pending)
         return found
 
@@ -145,12 +160,12 @@ class Stream:
         return all(np.array_equal(leaf, state[f"obs/{i}"]) for i, leaf in found)
 
     def begin_anew(self) -> Asking:
-        """Give the episode up for a new one."""
-        self._obs = copied(self.host.begin((yield self._anew())))
+        """Give the episode up for a new one, whose first action is yet to be chosen."""
+        self._obs, self._pending = copied(self.host.begin((yield self._anew()))), None
 
     def forget(self, state: Mapping[str, Any]) -> None:
         """Stand before the first step of the next episode, or of the first one."""
-        self._obs, self._taken = None, []
+        self._obs, self._pending, self._taken = None, None, []
         self._episode = int(state["episode"]) if state else -1
 
     def _wait(self, n_steps: int) -> Asking:
