@@ -49,8 +49,8 @@ class Batches:
     while the multiplier looks for its value and little in the end, and steps whose lengths fall as
     1 / n, so that the policy settles instead of swinging about a bound. Where ``centred``,
     advantages are told from their mean in the batch: values that lag behind a policy that improves
-    leave one, which says nothing of an action and adds noise to the direction. ``risk_unit`` is what
-    a multiplier of 1 weighs against the spread of the return: the first batch's "size" of what is
+    leave one, which says nothing of an action and adds noise to the direction. ``risk_unit`` is
+    what a multiplier of 1 weighs against the spread of the return: the first batch's "size" of what is
     bounded, or its "spread", in which excesses then count too. ``gain_unit`` is the unit of the
     gains beside which temperature and step limit count: the spread of the return in the "first"
     batch, or their own in this "batch", since the first may have met a hundredth of the rewards
