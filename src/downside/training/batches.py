@@ -40,23 +40,23 @@ class Batches:
     linear in [baseline of the policy | ``value_features(obs, time)``]; older batches count
     ``memory`` as much. ``trace_decay`` is that of the advantages: below 1 with good value features.
     A policy step changes the policy by at most kl / (1 + steps / ``kl_steps``) nats, and its length
-    is at most ``step_limit`` times that of the first one for the same gradient: near an optimum
-    the gradient vanishes, and the steps with it. ``damping`` is added to the Fisher matrix, in
-    units of its mean diagonal in the first batch. ``temperature`` rewards entropy, in the
-    ``gain_unit``. The last three keep a policy from becoming deterministic before the multiplier
-    has found its value, from where no sample would bring it back. Where ``annealed``, nats fall
-    with the square of (1 + steps / ``kl_steps``) and the temperature with its cube: much entropy
-    while the multiplier looks for its value and little in the end, and steps whose lengths fall as
-    1 / n, so that the policy settles instead of swinging about a bound. Where ``centred``,
-    advantages are told from their mean in the batch: values that lag behind a policy that improves
-    leave one, which says nothing of an action and adds noise to the direction. ``risk_unit`` is
-    what a multiplier of 1 weighs against the spread of the return: the first batch's "size" of what is
-    bounded, or its "spread", in which excesses then count too. ``gain_unit`` is the unit of the
-    gains beside which temperature and step limit count: the spread of the return in the "first"
-    batch, or their own in this "batch", since the first may have met a hundredth of the rewards
-    that are to come, or losses a hundred times those that will be left. After ``episode_limit``
-    steps an episode is cut short and begun anew (see `cutting`). ``tile`` learners are stepped
-    together: few, so that their batches stay in the cache.
+    is at most ``step_limit`` times that of the first one for the same gradient: near an optimum the
+    gradient vanishes, and the steps with it. ``damping`` is added to the Fisher matrix, in units of
+    its mean diagonal in the first batch. ``temperature`` rewards entropy, in the ``gain_unit``. The
+    last three keep a policy from becoming deterministic before the multiplier has found its value,
+    from where no sample would bring it back. Where ``annealed``, nats fall with the square of (1 +
+    steps / ``kl_steps``) and the temperature with its cube: much entropy while the multiplier looks
+    for its value and little in the end, and steps whose lengths fall as 1 / n, so that the policy
+    settles instead of swinging about a bound. Where ``centred``, advantages are told from their
+    mean in the batch: values that lag behind a policy that improves leave one, which says nothing
+    of an action and adds noise to the direction. ``risk_unit`` is what a multiplier of 1 weighs
+    against the spread of the return: the first batch's "size" of what is bounded, or its "spread",
+    in which excesses then count too. ``gain_unit`` is the unit of the gains beside which
+    temperature and step limit count: the spread of the return in the "first" batch, or their own in
+    this "batch", since the first may have met a hundredth of the rewards that are to come, or
+    losses a hundred times those that will be left. After ``episode_limit`` steps an episode is cut
+    short and begun anew (see `cutting`). ``tile`` learners are stepped together: few, so that their
+    batches stay in the cache.
     """
 
     env: Any
