@@ -33,6 +33,12 @@ def test_the_table_of_an_experiment_is_that_of_its_committed_claims(path):
         assert claim["what"], f"{claim['id']} does not say what its number is"
 
 
+@pytest.mark.parametrize("name", ["portfolio", "consumption"])
+def test_the_tables_of_a_figure_are_those_of_its_committed_results(name):
+    fill_page = runpy.run_path(str(DOCS / "results" / "tables.py"))["fill"]
+    assert fill_page(name) == (DOCS / "paper" / f"{name}.md").read_text()
+
+
 TABLES = sorted((DOCS / "results" / "evaluation").glob("*.txt"))
 
 

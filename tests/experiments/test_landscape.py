@@ -20,7 +20,7 @@ def folder(tmp_path_factory) -> Path:
 def test_claims_have_the_documented_form(folder):
     document = json.loads((folder / "claims.json").read_text())
     assert document["schema"] == 1
-    assert {"experiment", "preset", "scale", "command", "seconds", "versions"} <= set(document)
+    assert {"experiment", "scale", "command", "seconds", "versions", "means"} <= set(document)
     assert [claim["id"][0] for claim in document["claims"]] == ["1", "2", "3", "4", "5", "6"]
     for claim in document["claims"]:
         assert {"id", "paper", "measured", "low", "high", "verdict", "note"} <= set(claim)

@@ -21,6 +21,7 @@ Results = Mapping[str, np.ndarray]
 
 
 OURS = "(not in the paper)"
+MOST_MEANS = 16  # rows; longer ones are curves
 
 
 @dataclass(frozen=True)
@@ -173,13 +174,13 @@ def publish(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "claims.json").unlink(missing_ok=True)
     replace_file(folder / "results.npz", numbers)
-    claims = load_experiment(name).judge(load_results(folder))
+    results = load_results(folder)
+    claims = load_experiment(name).judge(results)
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "experiment": name,
         "scale": scale,
         "seed": seed,
-        "preset": None,
         "command": command,
         "seconds": round(seconds, 2),
         "versions": {
@@ -187,9 +188,29 @@ def publish(
             **{package: version(package) for package in ("downside", "jax", "numpy", "scipy")},
         },
         "claims": [asdict(claim) for claim in claims],
+        "means": _means(results),
     }
     replace_file(folder / "claims.json", (json.dumps(document, indent=2) + "\n").encode())
     return claims
+
+
+def _means(results: Results) -> dict[str, Any]:
+    """What tables are made of: short rows of numbers, and the means over seeds of (rows, seeds).
+
+    Infinity is None, since JSON has no word for it.
+    """
+    found: dict[str, Any] = {}
+    for name, values in results.items():
+        if values.dtype.kind not in "fi" or len(np.atleast_1d(values)) > MOST_MEANS:
+            continue
+        if values.ndim < 3:
+            rows = values.mean(axis=-1) if values.ndim == 2 else values
+            found[name] = _plain(np.round(rows.astype(float), 6)) if rows.ndim else values.item()
+    return found
+
+
+def _plain(rows: np.ndarray) -> list[float | None]:
+    return [x if np.isfinite(x) else None for x in rows.tolist()]
 
 
 def load_results(folder: Path) -> dict[str, np.ndarray]:
