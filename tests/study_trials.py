@@ -8,13 +8,23 @@ import time
 from pathlib import Path
 
 
-def square(x, seconds=0.0, notes=None):
+def square(x, seconds=0.0, notes=None, seed=0):
     """x squared, in so many seconds; each time it is computed, a line is added to the notes."""
     if notes is not None:
         with open(notes, "a") as file:
             file.write(f"{x}\n")
     time.sleep(seconds)
     return {"square": float(x) ** 2}
+
+
+def anything(**values):
+    """Takes all arguments."""
+    return values
+
+
+def broken_environment(error="RuntimeError"):
+    """An environment that cannot be made."""
+    raise {"RuntimeError": RuntimeError, "ValueError": ValueError}[error]("no data today")
 
 
 def poisoned(how):
