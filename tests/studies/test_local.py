@@ -300,6 +300,22 @@ def test_failures_are_counted_in_the_row_of_their_setting(tmp_path):
     assert table.rows() == [("square/x=2.0", 2, 4.0, 1), ("square/x=3.0", 0, None, 3)]
 
 
+def test_numbers_of_failed_trials_are_in_no_mean(tmp_path):
+    study = Study({**SQUARE, "arguments": {"x": 2.0}}, {"seed": [0, 1, 2]})
+    sound = {"threshold": 0.5, "risk": 0.25, "meets": True, "multiplier": 1.5}
+    failed = {"threshold": 0.5, "risk": 9.0, "meets": False, "multiplier": float("nan")}
+    with StudyFolder.open(tmp_path, study) as folder:
+        for trial, mean in zip(folder.study.trials, (4.0, 6.0, 70.0), strict=True):
+            place = trial_folder(tmp_path, trial)
+            place.mkdir(parents=True)
+            fate, row = (Fate("failed", "why"), failed) if mean > 6.0 else (Fate("done"), sound)
+            trial_module._keep(trial, place, fate, [{**row, "mean": mean}])
+    (row,) = summarise(tmp_path).to_dicts()
+    found = [row[name] for name in ("n", "mean", "risk", "meet", "multiplier", "failures")]
+    assert found == [2, 5.0, 0.25, 1.0, 1.5, 1]
+    assert (row["mean_reach"], row["risk_reach"]) == (pytest.approx(12.7062, rel=1e-5), 0.0)
+
+
 def test_a_study_may_grow_and_may_not_change(tmp_path):
     folder = tmp_path / "study"
     run_study(folder, Study(*squares(2)))
@@ -331,6 +347,13 @@ def test_folders_that_cannot_be_used(tmp_path):
     (tmp_path / "other" / "thesis.tex").write_text("")
     with pytest.raises(StoreError, match="not empty and holds no study"):
         run_study(tmp_path / "other", Study(*squares(1)))
+
+
+def test_a_file_of_somebody_else_does_not_block_a_study(tmp_path):
+    with StudyFolder.open(tmp_path, Study(*squares(1))):
+        (tmp_path / "notes.txt").touch()
+    with StudyFolder.open(tmp_path) as folder:
+        assert len(folder.study.trials) == 1
 
 
 def test_a_folder_that_refuses_to_be_written(tmp_path, monkeypatch):
