@@ -71,6 +71,15 @@ def test_ids_are_safe_folders():
     assert found[:3] == ["square/notes=..%2F..%2Fetc", "square/notes=.hidden", "square/notes=a%2Fb"]
     assert all(len(part) <= 120 for each in found for part in each.split("/"))
     assert len(set(found)) == 6
+    grid = {"notes": ["ü ñ", "風/2", "\u212a", "u\u0308", "風" * 60, "x" * 400]}  # Kelvin; NFD
+    found = [
+        each.removeprefix("square/notes=") for each in ids({**SQUARES, "arguments": {"x": 3}}, grid)
+    ]
+    assert found[:4] == ["ü ñ", "風%2F2", "%E2%84%AA", "u%CC%88"]
+    assert len("notes=" + found[5]) == 120
+    assert found[5].startswith("x" * 105 + "-")
+    assert found[4].startswith("風" * 35 + "-")
+    assert all(len(f"notes={each}".encode()) <= 120 for each in found)
 
 
 def test_a_file_says_the_same(tmp_path):

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast, final, get_args
+from unicodedata import normalize
 from urllib.parse import quote
 
 from downside.checks import check_choice, check_count, check_names, check_positive
@@ -251,11 +252,17 @@ def _shown(value: Any) -> str:
 
 def _safe(part: str) -> str:
     """A part of an id as the name of a folder, wherever that is."""
-    text = quote(part, safe="=,()+-_.[] ")
+    text = "".join(c if _is_letter(c) else quote(c, safe="=,()+-_.[] ") for c in part)
     text = f"%2E{text[1:]}" if text.startswith(".") else text
-    if len(text) <= _LONGEST:
+    if len(text.encode()) <= _LONGEST:
         return text
-    return f"{text[: _LONGEST - 9]}-{hashlib.sha256(part.encode()).hexdigest()[:8]}"
+    start = text.encode()[: _LONGEST - 9].decode(errors="ignore")
+    return f"{start}-{hashlib.sha256(part.encode()).hexdigest()[:8]}"
+
+
+def _is_letter(character: str) -> bool:
+    """A letter or digit of any script, which no file system takes for another."""
+    return character.isalnum() and normalize("NFC", character) == character
 
 
 def _only(specification: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any]:
