@@ -69,6 +69,14 @@ def _error():
     raise ArithmeticError("seven is not a square")
 
 
+def _lines():
+    raise ArithmeticError("\nfirst line\nsecond line")
+
+
+def _interrupt():
+    raise KeyboardInterrupt("by the trial itself")
+
+
 WAYS = {
     "good": lambda: {"value": 3.5},
     "error": _error,
@@ -80,4 +88,8 @@ WAYS = {
     "hog below": _hog_below,
     "killed once": _once_killed,
     "full disk": _no_room,
+    "lines": _lines,
+    "interrupt": _interrupt,
+    "sys.exit": lambda: sys.exit(3),
+    "ctrl-c": lambda: os.kill(os.getpid(), signal.SIGINT),
 }

@@ -64,8 +64,16 @@ def test_every_trial_is_done_and_the_results_are_one_table(undisturbed):
 def test_the_start_of_a_process_is_not_the_trials_time(tmp_path, monkeypatch):
     (tmp_path / "sitecustomize.py").write_text("import time\ntime.sleep(4.0)\n")
     monkeypatch.chdir(tmp_path)  # where workers look for modules too
-    run_study(tmp_path / "study", Study({**SQUARE, "arguments": {"x": 3}}, seconds=3.0))
-    assert read_fate(tmp_path / "study/trials/square").state == "done"
+    study = Study({**SQUARE, "arguments": {"x": 3}}, {"seconds": [0.0, 60.0]}, seconds=3.0)
+    began = time.monotonic()
+    short, long = run_study(tmp_path / "study", study, workers=2).fates.values()
+    assert (short.state, long.state) == ("done", "failed")
+    assert 3.0 <= long.seconds < time.monotonic() - began - 4.0
+    environments = [
+        json.loads((tmp_path / f"study/trials/square/seconds={n}/manifest.json").read_text())
+        for n in ("0.0", "60.0")
+    ]
+    assert environments[0]["environment"] == environments[1]["environment"]  # the worker's
 
 
 def test_a_second_drive_does_nothing(undisturbed):
@@ -372,6 +380,27 @@ def test_a_trial_that_another_process_runs_is_not_run_twice(tmp_path):
         place = trial_folder(folder.path, one)
         assert trial_module.run_trial(one, place).state == "done"
         assert trial_module.run_trial(one, place).attempts == 1
+
+
+@pytest.mark.parametrize(
+    ("way", "reason", "last"),
+    [
+        ("lines", "ArithmeticError: first line", "second line"),
+        ("interrupt", "KeyboardInterrupt: by the trial itself", "by the trial itself"),
+        ("sys.exit", "SystemExit: 3", "SystemExit: 3"),
+    ],
+)
+def test_whatever_a_trial_raises_is_a_reason_of_one_line(tmp_path, way, reason, last):
+    (one,) = Study({"function": "study_trials:poisoned", "arguments": {"how": way}}).trials
+    assert trial_module.run_trial(one, tmp_path).reason == reason
+    assert (tmp_path / "traceback.txt").read_text().splitlines()[-1].endswith(last)
+
+
+def test_a_signal_that_stops_a_trial_is_no_fault_of_it(tmp_path):
+    (one,) = Study({"function": "study_trials:poisoned", "arguments": {"how": "ctrl-c"}}).trials
+    with pytest.raises(KeyboardInterrupt):
+        trial_module.run_trial(one, tmp_path)
+    assert read_fate(tmp_path).state == "stopped"
 
 
 def test_options_are_checked(tmp_path):
