@@ -8,13 +8,23 @@ import time
 from pathlib import Path
 
 
-def square(x, seconds=0.0, notes=None):
+def square(x, seconds=0.0, notes=None, seed=0):
     """x squared, in so many seconds; each time it is computed, a line is added to the notes."""
     if notes is not None:
         with open(notes, "a") as file:
             file.write(f"{x}\n")
     time.sleep(seconds)
     return {"square": float(x) ** 2}
+
+
+def anything(**values):
+    """Takes all arguments."""
+    return values
+
+
+def broken_environment(error="RuntimeError"):
+    """An environment that cannot be made."""
+    raise {"RuntimeError": RuntimeError, "ValueError": ValueError}[error]("no data today")
 
 
 def poisoned(how):
@@ -59,6 +69,14 @@ def _error():
     raise ArithmeticError("seven is not a square")
 
 
+def _lines():
+    raise ArithmeticError("\nfirst line\nsecond line")
+
+
+def _interrupt():
+    raise KeyboardInterrupt("by the trial itself")
+
+
 WAYS = {
     "good": lambda: {"value": 3.5},
     "error": _error,
@@ -70,4 +88,8 @@ WAYS = {
     "hog below": _hog_below,
     "killed once": _once_killed,
     "full disk": _no_room,
+    "lines": _lines,
+    "interrupt": _interrupt,
+    "sys.exit": lambda: sys.exit(3),
+    "ctrl-c": lambda: os.kill(os.getpid(), signal.SIGINT),
 }

@@ -97,6 +97,8 @@ def test_a_failed_trial_is_named_with_its_reason_and_exit_code_1(tmp_path):
     ("words", "advice"),
     [
         (["run", "{slip}"], "there is no key 'gird'; did you mean grid?"),
+        (["run", "{shape}"], "shape.toml: grid is 'x'; give a table of names and values"),
+        (["run", "{broken}"], "broken_environment', which raised RuntimeError: no data today"),
         (["run", "nowhere.toml"], "nowhere.toml"),
         (["run", "{file}", "--out", "/proc/studies"], "could not be opened for writing"),
         (["run", "{file}", "--address", "auto"], "only the engine 'ray' has one"),
@@ -108,8 +110,12 @@ def test_a_failed_trial_is_named_with_its_reason_and_exit_code_1(tmp_path):
 def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path, file, words, advice, monkeypatch):
     slip = tmp_path / "slip.toml"
     slip.write_text(TOML.format(seconds=0.0).replace("[grid]", "[gird]"))
+    (shape := tmp_path / "shape.toml").write_text("base = {}\ngrid = 'x'")
+    broken = tmp_path / "broken.toml"
+    broken.write_text("base = { env = 'study_trials:broken_environment', total_timesteps = 9 }")
     monkeypatch.chdir(tmp_path)
-    done = Ended("study", *(word.format(slip=slip, file=file) for word in words))
+    files = {"slip": slip, "file": file, "shape": shape, "broken": broken}
+    done = Ended("study", *(word.format(**files) for word in words))
     assert done.code == 2, done.errors
     assert advice in done.errors
     assert done.errors.count("error:") == 1

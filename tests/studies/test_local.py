@@ -64,8 +64,16 @@ def test_every_trial_is_done_and_the_results_are_one_table(undisturbed):
 def test_the_start_of_a_process_is_not_the_trials_time(tmp_path, monkeypatch):
     (tmp_path / "sitecustomize.py").write_text("import time\ntime.sleep(4.0)\n")
     monkeypatch.chdir(tmp_path)  # where workers look for modules too
-    run_study(tmp_path / "study", Study({**SQUARE, "arguments": {"x": 3}}, seconds=3.0))
-    assert read_fate(tmp_path / "study/trials/square").state == "done"
+    study = Study({**SQUARE, "arguments": {"x": 3}}, {"seconds": [0.0, 60.0]}, seconds=3.0)
+    began = time.monotonic()
+    short, long = run_study(tmp_path / "study", study, workers=2).fates.values()
+    assert (short.state, long.state) == ("done", "failed")
+    assert 3.0 <= long.seconds < time.monotonic() - began - 4.0
+    environments = [
+        json.loads((tmp_path / f"study/trials/square/seconds={n}/manifest.json").read_text())
+        for n in ("0.0", "60.0")
+    ]
+    assert environments[0]["environment"] == environments[1]["environment"]  # the worker's
 
 
 def test_a_second_drive_does_nothing(undisturbed):
@@ -300,6 +308,22 @@ def test_failures_are_counted_in_the_row_of_their_setting(tmp_path):
     assert table.rows() == [("square/x=2.0", 2, 4.0, 1), ("square/x=3.0", 0, None, 3)]
 
 
+def test_numbers_of_failed_trials_are_in_no_mean(tmp_path):
+    study = Study({**SQUARE, "arguments": {"x": 2.0}}, {"seed": [0, 1, 2]})
+    sound = {"threshold": 0.5, "risk": 0.25, "meets": True, "multiplier": 1.5}
+    failed = {"threshold": 0.5, "risk": 9.0, "meets": False, "multiplier": float("nan")}
+    with StudyFolder.open(tmp_path, study) as folder:
+        for trial, mean in zip(folder.study.trials, (4.0, 6.0, 70.0), strict=True):
+            place = trial_folder(tmp_path, trial)
+            place.mkdir(parents=True)
+            fate, row = (Fate("failed", "why"), failed) if mean > 6.0 else (Fate("done"), sound)
+            trial_module._keep(trial, place, fate, [{**row, "mean": mean}])
+    (row,) = summarise(tmp_path).to_dicts()
+    found = [row[name] for name in ("n", "mean", "risk", "meet", "multiplier", "failures")]
+    assert found == [2, 5.0, 0.25, 1.0, 1.5, 1]
+    assert (row["mean_reach"], row["risk_reach"]) == (pytest.approx(12.7062, rel=1e-5), 0.0)
+
+
 def test_a_study_may_grow_and_may_not_change(tmp_path):
     folder = tmp_path / "study"
     run_study(folder, Study(*squares(2)))
@@ -333,6 +357,13 @@ def test_folders_that_cannot_be_used(tmp_path):
         run_study(tmp_path / "other", Study(*squares(1)))
 
 
+def test_a_file_of_somebody_else_does_not_block_a_study(tmp_path):
+    with StudyFolder.open(tmp_path, Study(*squares(1))):
+        (tmp_path / "notes.txt").touch()
+    with StudyFolder.open(tmp_path) as folder:
+        assert len(folder.study.trials) == 1
+
+
 def test_a_folder_that_refuses_to_be_written(tmp_path, monkeypatch):
     def refuse(*_):
         raise OSError(30, "Read-only file system", "study")
@@ -349,6 +380,27 @@ def test_a_trial_that_another_process_runs_is_not_run_twice(tmp_path):
         place = trial_folder(folder.path, one)
         assert trial_module.run_trial(one, place).state == "done"
         assert trial_module.run_trial(one, place).attempts == 1
+
+
+@pytest.mark.parametrize(
+    ("way", "reason", "last"),
+    [
+        ("lines", "ArithmeticError: first line", "second line"),
+        ("interrupt", "KeyboardInterrupt: by the trial itself", "by the trial itself"),
+        ("sys.exit", "SystemExit: 3", "SystemExit: 3"),
+    ],
+)
+def test_whatever_a_trial_raises_is_a_reason_of_one_line(tmp_path, way, reason, last):
+    (one,) = Study({"function": "study_trials:poisoned", "arguments": {"how": way}}).trials
+    assert trial_module.run_trial(one, tmp_path).reason == reason
+    assert (tmp_path / "traceback.txt").read_text().splitlines()[-1].endswith(last)
+
+
+def test_a_signal_that_stops_a_trial_is_no_fault_of_it(tmp_path):
+    (one,) = Study({"function": "study_trials:poisoned", "arguments": {"how": "ctrl-c"}}).trials
+    with pytest.raises(KeyboardInterrupt):
+        trial_module.run_trial(one, tmp_path)
+    assert read_fate(tmp_path).state == "stopped"
 
 
 def test_options_are_checked(tmp_path):

@@ -8,16 +8,20 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from benchmarks.killing import children, is_called, kill, victims, workers_of
 
+from downside.store.lock import Lock
+from downside.studies import ray as engine
 from downside.studies.collecting import collect
 from downside.studies.driving import run_study
-from downside.studies.folder import fates, read_study
-from downside.studies.study import Study
+from downside.studies.folder import Fate, fates, read_study, trial_folder
+from downside.studies.study import Limits, Study
 from study_kills import is_alive, start_driver, wait_until
 
 pytest.importorskip("ray")
@@ -67,6 +71,37 @@ def test_kills_of_workers_and_of_the_driver_lose_nothing(tmp_path, expected):
     assert digests(folder) == expected
     rows = collect(folder).collect()
     assert rows["trial"].n_unique() == rows.height == len(expected)
+
+
+def test_only_trials_whose_lock_is_held_have_begun(tmp_path, monkeypatch):
+    """Ray has room for one trial; the others wait in its queue."""
+    monkeypatch.setattr(engine, "_LOOK_SECONDS", -1.0)
+    first, second, third = trials = Study(BASE, {"x": [1, 2, 3]}).trials
+    ended = []
+
+    def wait(tasks, **_):
+        ended.append(tasks[0])
+        lock.release()
+        return [tasks[0]], tasks[1:]
+
+    task = SimpleNamespace(remote=lambda trial, *_: trial["id"])
+    task.options = lambda **_: task
+    ray = SimpleNamespace(
+        remote=lambda **_: lambda function: task,
+        cluster_resources=lambda: {"CPU": 1},
+        wait=wait,
+        get=lambda _: vars(Fate("done")),
+        exceptions=SimpleNamespace(RayTaskError=KeyError, RayError=KeyError),
+    )
+    place = trial_folder(tmp_path, first)
+    place.mkdir(parents=True)
+    lock = Lock(place / "lock")
+    events = engine._run(ray, tmp_path, trials, Limits(), None, threading.Event())
+    assert list(events) == [
+        (first, None),
+        *((trial, Fate("done")) for trial in (first, second, third)),
+    ]
+    assert len(ended) == 3
 
 
 def check_privacy(folder, pids):

@@ -71,6 +71,15 @@ def test_ids_are_safe_folders():
     assert found[:3] == ["square/notes=..%2F..%2Fetc", "square/notes=.hidden", "square/notes=a%2Fb"]
     assert all(len(part) <= 120 for each in found for part in each.split("/"))
     assert len(set(found)) == 6
+    grid = {"notes": ["ü ñ", "風/2", "\u212a", "u\u0308", "風" * 60, "x" * 400]}  # Kelvin; NFD
+    found = [
+        each.removeprefix("square/notes=") for each in ids({**SQUARES, "arguments": {"x": 3}}, grid)
+    ]
+    assert found[:4] == ["ü ñ", "風%2F2", "%E2%84%AA", "u%CC%88"]
+    assert len("notes=" + found[5]) == 120
+    assert found[5].startswith("x" * 105 + "-")
+    assert found[4].startswith("風" * 35 + "-")
+    assert all(len(f"notes={each}".encode()) <= 120 for each in found)
 
 
 def test_a_file_says_the_same(tmp_path):
@@ -98,11 +107,39 @@ def test_a_file_says_the_same(tmp_path):
         ("devices = 2", "devices = 0", "devices is 0"),
         ("[base]", "[base", "is not TOML"),
         ("order = [1, 2]", "settings.order = [1]", "settings is {'order': [1]}; give a list"),
+        (
+            "order = [1, 2]",
+            "env_arguments.discount = [1]",
+            "the grid's env_arguments is {'discount': [1]}; give a list of values for a name in "
+            'it, in quotes: "env_arguments.discount" = [...]',
+        ),
+        ("{ discount = 0.98 }", "3", "env_arguments is 3; give a table of names and values"),
+        (TOML, "base = 'x'", "base is 'x'; give a table of names and values"),
+        (TOML, "base = {}\ngrid = 'x'", "grid is 'x'; give a table of names and values"),
+        (TOML, "base = {}\nlimits = 3", "limits is 3; give a table of names and values"),
+        (TOML, "[base]\nfunction = 'study_trials:square'\narguments = 3", "arguments is 3; give"),
+        (
+            TOML,
+            "[base]\nfunction = 'study_trials:square'\narguments = 3\n[grid]\nx = [1]",
+            "arguments is 3; give a table",
+        ),
+        ("frontier", "\udcff", "is not text in UTF-8, as TOML must be"),
+        ('"downside/Portfolio-v0"', '"nowhere:make"', "env is 'nowhere:make', and it cannot be"),
+        (
+            'env = "downside/Portfolio-v0"\nenv_arguments = { discount = 0.98 }',
+            'env = "study_trials:broken_environment"',
+            "env is 'study_trials:broken_environment', which raised RuntimeError: no data today",
+        ),
+        (
+            'env = "downside/Portfolio-v0"\nenv_arguments = { discount = 0.98 }',
+            'env = "study_trials:broken_environment"\nenv_arguments.error = "ValueError"',
+            "env is 'study_trials:broken_environment', which raised ValueError: no data today",
+        ),
     ],
 )
 def test_a_slip_in_a_file_is_named_with_what_is_meant(tmp_path, old, new, words):
     path = tmp_path / "slip.toml"
-    path.write_text(TOML.replace(old, new))
+    path.write_text(TOML.replace(old, new), errors="surrogateescape")
     with pytest.raises(ValueError, match=rf"slip\.toml.*{re.escape(words)}"):
         Study.from_toml(path)
 
@@ -117,6 +154,9 @@ def test_a_slip_in_a_file_is_named_with_what_is_meant(tmp_path, old, new, words)
         ({"experiment": "bandit", "scale": "tiny"}, "choose one of 'smoke'"),
         ({"function": "nowhere:f"}, "cannot be imported"),
         ({"function": "math:hypot", "argument": {}}, "did you mean arguments?"),
+        ({**SQUARES, "arguments": {"x": 1, "note": 2}}, "square 'note'; did you mean notes?"),
+        (SQUARES, "study_trials:square needs x; give it in arguments or in the grid"),
+        ({"function": "os:getpid", "arguments": {"x": 1}}, "takes no arguments by name; it got x"),
     ],
 )
 def test_other_specifications_are_checked_too(specification, words):
@@ -129,6 +169,13 @@ def test_the_grid_of_an_experiment_has_its_keys_only():
         Study({"experiment": "bandit"}, {"seeds": [1]})
     with pytest.raises(ValueError, match="no key of the grid 'setting"):
         Study(PORTFOLIO, {"setting.kl": [1]})
+
+
+def test_the_arguments_of_a_function_are_those_that_it_takes():
+    with pytest.raises(ValueError, match=r"argument of study_trials:square 'sed'; did you mean se"):
+        Study({**SQUARES, "arguments": {"x": 3}}, {"sed": [1]})
+    assert ids({"function": "study_trials:anything"}, {"sed": [1]}) == ["anything/sed=1"]
+    assert ids({"function": "math:fsum"}, {}) == ["fsum"]  # takes some, by place
 
 
 def test_a_trial_knows_its_kind():

@@ -2,17 +2,21 @@
 
 import json
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from benchmarks.killing import kill, workers_of
 
+from downside.agent import Agent
 from downside.environments import Bandit
-from downside.specification import make_agent
+from downside.signals import Constraint, TDError
+from downside.specification import completed, make_agent
 from downside.studies.collecting import collect, summarise
 from downside.studies.driving import run_study
 from downside.studies.folder import fates, read_study
 from downside.studies.study import Study
+from downside.studies.training import learner_rows
 from study_kills import start_driver, wait_until
 
 BASE = {
@@ -105,3 +109,39 @@ def test_the_agent_of_a_trial_is_that_of_its_specification(undisturbed):
     inner = {k: v for k, v in trial.specification.items() if k not in ("devices", "gpus")}
     agent = make_agent(inner, folder=undisturbed / "trials" / trial.id / "run")
     assert agent.steps == 400_000
+
+
+@pytest.fixture
+def untrained(monkeypatch):
+    """An agent with records of two periods, the last of which counts."""
+
+    def make(algorithm, thresholds, **settings):
+        bounds = [{"target": 1.0, "threshold": each, "order": 2} for each in thresholds]
+        settings |= {"constraints": bounds} if bounds else {}
+        inner = {**BASE, "algorithm": algorithm, "settings": settings}
+        risks = np.tile(np.array([[[0.6]], [[0.4]]]), (1, 2, len(bounds)))
+        records = {"steps": np.arange(2), "risks": risks, "multipliers": risks}
+        records["discounted"] = np.array([[1.0, 2.0], [3.0, np.inf]])
+        monkeypatch.setattr(Agent, "records", property(lambda _: SimpleNamespace(**records)))
+        return make_agent(inner), completed(inner)
+
+    return make
+
+
+@pytest.mark.parametrize("measure", ["sampled", "lpm"])
+def test_a_learner_meets_the_bound_when_it_meets_all_of_them(untrained, measure):
+    agent, specification = untrained("nrcpo", [5.0, 1e-4], measure=measure)
+    for second, sound, meets in ((1e-4, True, False), (4.0, True, True), (0.3, False, False)):
+        agent.constraints = [(agent.constraints[0][0], Constraint(1.0, second, 2))]
+        rows = learner_rows(agent, specification, sound=sound)
+        assert [(row["threshold"], row["meets"]) for row in rows] == [(5.0, meets)] * 2
+        assert all(1e-4 < row["risk"] < 4.0 for row in rows)
+    if measure == "sampled":  # about the TD error, the training alone can tell
+        agent.constraints = [(agent.constraints[0][0], Constraint(TDError(), 0.3))]
+        assert [row["meets"] for row in learner_rows(agent, specification)] == [False, False]
+
+
+def test_a_learner_without_a_bound_that_is_not_finite_has_a_row(untrained):
+    rows = learner_rows(*untrained("nac", []), sound=False)
+    assert [row["mean"] for row in rows] == [3.0, np.inf]
+    assert not any({"risk", "meets", "threshold"} & set(row) for row in rows)

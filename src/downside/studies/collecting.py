@@ -16,6 +16,7 @@ NUMBERS = [
     *("threshold", "order", "mean", "mean_low", "mean_high", "risk", "risk_low", "risk_high"),
     *("path_shortfall", "lpm", "about", "multiplier", "value", "low", "high"),
 ]
+_AVERAGED = ("value", "risk", "meets", "multiplier")
 SCHEMA: dict[str, Any] = {
     "trial": pl.String,
     "state": pl.String,
@@ -73,6 +74,7 @@ def summarise(path: str | Path) -> pl.DataFrame:
     """A row per setting: means over seeds with 95% intervals, share that meets the bound, failures.
 
     A setting is all that the trials vary but the seed. The interval is Student's over learners.
+    Numbers of failed trials are in no mean: theirs may be of the training, or not finite.
     Trials that failed without a number have a row of their own only where their setting has none.
     """
     study = read_study(path)
@@ -85,6 +87,7 @@ def summarise(path: str | Path) -> pl.DataFrame:
     table = (
         rows.with_columns(value=pl.coalesce("mean", "value"), failures=failed)
         .filter(~is_empty | is_empty.all().over("setting"))
+        .with_columns(pl.when(pl.col("state") != "failed").then(pl.col(*_AVERAGED)).name.keep())
         .group_by(keys, maintain_order=True)
         .agg(
             n=pl.col("value").is_finite().sum(),

@@ -157,8 +157,8 @@ def _make(path: Path) -> None:
     files.make_folders(path)
     if not path.is_dir():
         raise StoreError(f"{path} is not a folder; give another name")
-    strange = {name for name in os.listdir(path) if not name.startswith(".")}
-    if strange - {STUDY, "lock", "trials", "cache", "ray", *_VIEWS}:
+    found = {name for name in os.listdir(path) if not name.startswith(".")}
+    if STUDY not in found and found - {"lock", "trials", "cache", "ray", *_VIEWS}:
         raise StoreError(f"{path} is not empty and holds no study; give a new folder")
 
 

@@ -12,6 +12,7 @@ import os
 import secrets
 import tempfile
 import threading
+import time
 from collections import deque
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
@@ -21,13 +22,14 @@ from typing import Any
 
 from downside.store.errors import StoreError, explaining
 from downside.studies.documents import read_document
-from downside.studies.folder import STUDY, Fate, trial_folder
+from downside.studies.folder import STUDY, Fate, is_running, trial_folder
 from downside.studies.local import cache_folder
 from downside.studies.study import Limits, Trial
 from downside.studies.supervising import MOST_KILLS, Event, StoppedError, Supervisor
 
 _SOCKETS = 40  # characters; Ray puts about 65 more behind, and a socket's path has at most 107
 _LOCAL = "127.0.0.1"
+_LOOK_SECONDS = 1.0
 _HEAD_SECONDS = "RAY_gcs_rpc_server_reconnect_timeout_s"
 _QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
 
@@ -40,7 +42,11 @@ def run_ray(
     address: str | None,
     stop: threading.Event,
 ) -> Generator[Event | None]:
-    """Run trials as Ray tasks; None comes when nothing has happened for a while."""
+    """Run trials as Ray tasks; None comes when nothing has happened for a while.
+
+    Ray is given more tasks than it has room for, so that none of it waits for the driver; a trial
+    is said to have begun when its lock is held.
+    """
     if importlib.util.find_spec("ray") is None:
         raise ValueError("the engine 'ray' needs Ray; install it: pip install 'downside[ray]'")
     with _connected(path, address, workers) as ray:
@@ -58,6 +64,8 @@ def _run(
     task = ray.remote(max_retries=MOST_KILLS)(run_task)
     waiting = deque(trials)
     running: dict[Any, Trial] = {}
+    queued: dict[str, Trial] = {}  # Ray has them, and may not have begun them
+    looked = 0.0
     most = workers or max(4, 2 * int(ray.cluster_resources().get("CPU", 1)))
     while waiting or running:
         while waiting and len(running) < most and not stop.is_set():
@@ -69,18 +77,25 @@ def _run(
             )
             place = trial_folder(path, trial)
             running[options.remote(asdict(trial), str(path), str(place), asdict(limits))] = trial
-            yield trial, None
+            queued[trial.id] = trial
+        if time.monotonic() > looked + _LOOK_SECONDS:
+            looked = time.monotonic()
+            for trial in [t for t in queued.values() if is_running(trial_folder(path, t))]:
+                yield queued.pop(trial.id), None
         if stop.is_set():
             for reference, trial in running.items():
                 with suppress(Exception):
                     ray.cancel(reference, force=True)
-                yield trial, StoppedError()
+                if trial.id not in queued:
+                    yield trial, StoppedError()
             return
         done, _ = ray.wait(list(running), num_returns=1, timeout=0.2)
         if not done:
             yield None
         for reference in done:
-            yield running.pop(reference), _fate(ray, reference)
+            trial = running.pop(reference)
+            queued.pop(trial.id, None)
+            yield trial, _fate(ray, reference)
 
 
 def _fate(ray: Any, reference: Any) -> Fate | Exception:

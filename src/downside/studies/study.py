@@ -10,11 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast, final, get_args
+from unicodedata import normalize
 from urllib.parse import quote
 
 from downside.checks import check_choice, check_count, check_names, check_positive
 from downside.experiments.catalogue import EXPERIMENTS, Scale
 from downside.specification import DEFAULTS, completed, load
+from downside.studies.checking import (
+    check_arguments,
+    check_table,
+    check_values,
+    naming_the_factory,
+)
 
 RESOURCES: dict[str, Any] = {"devices": 1, "gpus": 0}
 EXPERIMENT: dict[str, Any] = {"experiment": None, "scale": "default", "seed": 0}
@@ -95,13 +102,17 @@ class Study:
         """Read a study from a file with the tables [base], [grid] and [limits]."""
         path = Path(path)
         try:
-            document = tomllib.loads(path.read_text())
+            document = tomllib.loads(path.read_bytes().decode())
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path} is not text in UTF-8, as TOML must be: {error}") from error
         except tomllib.TOMLDecodeError as error:
             raise ValueError(f"{path} is not TOML: {error}") from error
         try:
             check_names("key", document, _FILE)
             if "base" not in document:
                 raise ValueError("it has no [base], the specification that the trials share")
+            for key in ("base", "grid", "limits"):
+                check_table(key, document.get(key, {}))
             limits = document.get("limits", {})
             check_names("limit", limits, ("seconds", "memory_gb"))
             for key, value in limits.items():
@@ -160,14 +171,17 @@ def complete(specification: Mapping[str, Any]) -> dict[str, Any]:
     check_count("gpus", resources["gpus"], least=0)
     inner = {key: value for key, value in specification.items() if key not in RESOURCES}
     if kind == "env":
-        return {**completed(inner), **resources}
+        with naming_the_factory(inner["env"]):
+            return {**completed(inner), **resources}
     whole = {**KINDS[kind], **inner}
     if kind == "experiment":
         check_names("experiment", [whole["experiment"]], EXPERIMENTS)
         check_choice("scale", whole["scale"], get_args(Scale))
         check_count("seed", whole["seed"], least=0)
     else:
-        load("function", whole["function"])
+        function = load("function", whole["function"])
+        check_table("arguments", whole["arguments"])
+        check_arguments(whole["function"], function, whole["arguments"])
     return {**whole, **resources}
 
 
@@ -175,8 +189,7 @@ def _trials(base: Mapping[str, Any], grid: Mapping[str, Any]) -> tuple[Trial, ..
     kind = _kind_with(base, grid)
     paths = {key: _place(kind, key) for key in grid}
     for key, values in grid.items():
-        if not isinstance(values, list | tuple) or not values:
-            raise ValueError(f"the grid's {key} is {values!r}; give a list of values")
+        check_values(key, values, _NESTED[kind])
     names = _short_names(grid)
     labels_differ = len({_label({kind: v}) for v in grid.get(kind, [])}) == len(grid.get(kind, []))
     trials: list[Trial] = []
@@ -214,6 +227,7 @@ def _put(base: Mapping[str, Any], values: Mapping[tuple[str, ...], Any]) -> dict
     whole = {k: dict(v) if isinstance(v, Mapping) else v for k, v in base.items()}
     for place, value in values.items():
         inner = whole if len(place) == 1 else whole.setdefault(place[0], {})
+        check_table(place[0], inner)
         inner[place[-1]] = value
     return whole
 
@@ -238,11 +252,17 @@ def _shown(value: Any) -> str:
 
 def _safe(part: str) -> str:
     """A part of an id as the name of a folder, wherever that is."""
-    text = quote(part, safe="=,()+-_.[] ")
+    text = "".join(c if _is_letter(c) else quote(c, safe="=,()+-_.[] ") for c in part)
     text = f"%2E{text[1:]}" if text.startswith(".") else text
-    if len(text) <= _LONGEST:
+    if len(text.encode()) <= _LONGEST:
         return text
-    return f"{text[: _LONGEST - 9]}-{hashlib.sha256(part.encode()).hexdigest()[:8]}"
+    start = text.encode()[: _LONGEST - 9].decode(errors="ignore")
+    return f"{start}-{hashlib.sha256(part.encode()).hexdigest()[:8]}"
+
+
+def _is_letter(character: str) -> bool:
+    """A letter or digit of any script, which no file system takes for another."""
+    return character.isalnum() and normalize("NFC", character) == character
 
 
 def _only(specification: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any]:

@@ -78,12 +78,12 @@ class Supervisor:
         self._cache, self._environment = cache, dict[str, str]()
         self._process: subprocess.Popen[bytes] | None = None
         self._answers, self._n_trials = -1, 0
+        self._began: float | None = None  # when the newest attempt did
 
     def run(self, trial: Trial, folder: Path, limits: Limits, stopped: Callable[[], bool]) -> Fate:
         """Run a trial to its end, whatever happens to its process on the way."""
         kills = crashes = starts = 0
         before, begun = _progress(folder), count_attempts(folder)
-        began = time.monotonic()
         while True:
             self._start(trial)
             is_new = self._n_trials == 1
@@ -105,7 +105,11 @@ class Supervisor:
             if is_final or (is_new and crashes >= MOST_CRASHES) or kills >= MOST_KILLS:
                 count = f", {kills + crashes} times without progress"
                 words = reason if is_final else reason + count
-                return write_failure(trial, folder, words, time.monotonic() - began, kept=True)
+                seconds = 0.0 if self._began is None else time.monotonic() - self._began
+                environment = self._environment
+                return write_failure(
+                    trial, folder, words, seconds, kept=True, environment=environment
+                )
 
     def close(self) -> None:
         """End the worker and what it has started, now."""
@@ -149,7 +153,7 @@ class Supervisor:
         """One attempt: a fate, or (why it ended without one, was it a crash, is that the end)."""
         assert self._process is not None
         order = {"trial": encode("trial", asdict(trial)), "folder": str(folder)}
-        deadline, is_begun = time.monotonic() + START_SECONDS, False
+        deadline, self._began = time.monotonic() + START_SECONDS, None
         try:
             assert self._process.stdin is not None
             self._process.stdin.write(json.dumps(order).encode() + b"\n")
@@ -165,7 +169,8 @@ class Supervisor:
                 answer = json.loads(line)
                 if answer["state"] != BEGUN:
                     return self._judged(answer, folder)
-                deadline, is_begun = time.monotonic() + limits.seconds, True
+                self._began = time.monotonic()
+                deadline = self._began + limits.seconds
             now = time.monotonic()
             if stopped():
                 asked = asked or self._ask_to_stop(now)
@@ -174,7 +179,7 @@ class Supervisor:
                     raise StoppedError
             elif now > deadline:
                 self.close()
-                if not is_begun:
+                if self._began is None:
                     return f"its process did not start within {START_SECONDS:g} s", False, False
                 return f"took longer than its limit of {limits.seconds:g} s", True, True
             elif (used := _memory_gb(self._process.pid, limits.memory_gb)) > limits.memory_gb:

@@ -1,12 +1,14 @@
 """A trial that trains an agent: learn in the trial's folder, then judge by fresh episodes."""
 
 import io
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from downside.agent import Agent
+from downside.evaluation import Evaluation
 from downside.signals import Constraint, TDError
 from downside.specification import make_agent
 from downside.store.npz import write_npz
@@ -35,48 +37,61 @@ def run_training(
 def learner_rows(
     agent: Agent, specification: dict[str, Any], *, sound: bool = True
 ) -> list[dict[str, Any]]:
-    """Mean and risk of every learner's policy over fresh episodes, against its bound.
+    """Mean and risk of every learner's policy over fresh episodes, against its bounds.
 
-    About the TD error nothing can be measured without the values, and where a learner is not
-    ``sound`` its returns may not be finite; there the numbers are those of the last tenth of the
-    training, without intervals.
+    The columns are those of the first constraint; ``meets`` says whether all of them are met. About
+    the TD error nothing can be measured without the values, and where a learner is not ``sound``
+    its returns may not be finite; there the numbers are those of the last tenth of the training,
+    without intervals.
     """
     rows: list[dict[str, Any]] = []
-    constraints = [each[0] if each else None for each in agent.constraints]
-    about_errors = any(c is not None and isinstance(c.target, TDError) for c in constraints)
+    firsts = [each[0] if each else None for each in agent.constraints]
+    about_errors = any(c is not None and isinstance(c.target, TDError) for c in firsts)
     measured = sound and not about_errors
-    numbers = agent.evaluate(specification["n_eval_episodes"]) if measured else []
+    n_episodes = specification["n_eval_episodes"]
+    numbers = agent.evaluate(n_episodes) if measured else [None] * len(agent.theta)
     follows_lpm = specification["settings"].get("measure") == "lpm"
-    for i in range(len(agent.theta)):
-        constraint = constraints[i // agent.n_seeds]
-        row = _common(agent, i, constraint)
-        if measured:
-            found = numbers[i]
-            risk = found.lpm if follows_lpm else found.proxy
+    others = agent.constraints[0][1:] if measured and follows_lpm else ()
+    lpms = [agent.evaluate(n_episodes, target=c.target, order=c.order) for c in others]
+    for i, found in enumerate(numbers):
+        constraints = agent.constraints[i // agent.n_seeds]
+        row = _common(agent, i, constraints)
+        if found is None:
+            row["mean"] = _trained(agent, agent.records.discounted[:, i])
+        else:
             row |= {"mean": found.mean.value, "mean_low": found.mean.low}
             row |= {"mean_high": found.mean.high, "lpm": found.lpm.value, "about": found.about}
             row |= {"path_shortfall": found.path_shortfall.value}
-            if constraint is not None:
+        if constraints:
+            risks = [_risk(agent, found, i, k) for k in range(len(constraints))]
+            risks[1:] = [each[i].lpm.value for each in lpms] or risks[1:]
+            row["risk"] = risks[0]
+            if found is not None:
+                risk = found.lpm if follows_lpm else found.proxy
                 row |= {"risk": risk.value, "risk_low": risk.low, "risk_high": risk.high}
-        else:
-            row |= _trained(agent, i)
-        if constraint is not None:
-            row["meets"] = bool(row["risk"] <= float(constraint.threshold))
+            met = zip([row["risk"], *risks[1:]], constraints, strict=True)
+            row["meets"] = all(risk <= float(each.threshold) for risk, each in met)
         rows.append(row)
     return rows
 
 
-def _common(agent: Agent, i: int, constraint: Constraint | None) -> dict[str, Any]:
+def _common(agent: Agent, i: int, constraints: tuple[Constraint, ...]) -> dict[str, Any]:
     row: dict[str, Any] = {"learner": i, "seed": agent.seed, "seed_index": i % agent.n_seeds}
     row["steps"] = agent.steps
-    if constraint is not None:
-        row |= {"threshold": float(constraint.threshold), "order": float(constraint.order)}
+    if constraints:
+        first = constraints[0]
+        row |= {"threshold": float(first.threshold), "order": float(first.order)}
         row["multiplier"] = float(agent.records.multipliers[-1, i, 0])
     return row
 
 
-def _trained(agent: Agent, i: int) -> dict[str, Any]:
-    records = agent.records
-    last = slice(-max(1, len(records.steps) // 10), None)
-    mean, risk = records.discounted[last, i], records.risks[last, i, 0]
-    return {"mean": float(np.nanmean(mean)), "risk": float(np.nanmean(risk))}
+def _risk(agent: Agent, found: Evaluation | None, i: int, k: int) -> float:
+    """The risk of learner i's constraint k: of fresh episodes where they can tell it."""
+    if found is not None and not math.isnan(value := found.bounds[k].value):
+        return value
+    return _trained(agent, agent.records.risks[:, i, k])
+
+
+def _trained(agent: Agent, numbers: np.ndarray) -> float:
+    """The mean over the last tenth of the training."""
+    return float(np.nanmean(numbers[-max(1, len(agent.records.steps) // 10) :]))

@@ -5,11 +5,13 @@ import hashlib
 import io
 import math
 import os
+import signal
 import socket
 import sys
+import threading
 import time
 import traceback
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -25,6 +27,7 @@ from downside.studies.folder import Fate, read_fate, write_fate
 from downside.studies.study import Trial
 
 ATTEMPT = "--- attempt "
+_STOPS = (signal.SIGINT, signal.SIGTERM)
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 _REFUSING = {*_FULL, errno.EIO, errno.EACCES, errno.EPERM}
 
@@ -62,13 +65,24 @@ def run_trial(trial: Trial, folder: Path) -> Fate:
         lock.release()
 
 
-def write_failure(trial: Trial, folder: Path, reason: str, seconds: float, *, kept: bool) -> Fate:
-    """Note that a trial has failed; its process is gone, or it could not say more."""
+def write_failure(
+    trial: Trial,
+    folder: Path,
+    reason: str,
+    seconds: float,
+    *,
+    kept: bool,
+    environment: Mapping[str, str] = os.environ,
+) -> Fate:
+    """Note that a trial has failed; its process is gone, or it could not say more.
+
+    ``environment`` is that in which the trial ran.
+    """
     with _disk_errors():
         files.make_folders(folder)
         attempts = count_attempts(folder)
         fate = Fate("failed", reason, round(seconds, 3), attempts, kept)
-        return _keep(trial, folder, fate, [])
+        return _keep(trial, folder, fate, [], environment)
 
 
 def count_attempts(folder: Path) -> int:
@@ -86,15 +100,15 @@ def _attempt(trial: Trial, folder: Path, attempts: int) -> Fate:
     def fate(state: Any, reason: str = "", **options: Any) -> Fate:
         return Fate(state, reason, round(time.perf_counter() - began, 3), attempts, **options)
 
-    try:
-        outcome = _RUN[trial.kind](trial.specification, folder)
-    except Exception as error:
-        if _is_behind(error, _FULL):
-            raise
-        text = traceback.format_exc()
-        replace_file(folder / "traceback.txt", text.encode())
-        reason = f"{type(error).__name__}: {error}"
-        return _keep(trial, folder, fate("failed", reason, kept=False), [])
+    with _noting_stops() as is_stopped:
+        try:
+            outcome = _RUN[trial.kind](trial.specification, folder)
+        except BaseException as error:  # a trial may raise KeyboardInterrupt or SystemExit itself
+            if is_stopped() or _is_behind(error, _FULL):
+                raise
+            text = traceback.format_exc()
+            replace_file(folder / "traceback.txt", text.encode())
+            return _keep(trial, folder, fate("failed", _in_a_line(error), kept=False), [])
     for name, content in outcome.files.items():
         replace_file(folder / name, content)
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in outcome.files.items()}
@@ -106,7 +120,44 @@ def _attempt(trial: Trial, folder: Path, attempts: int) -> Fate:
     return kept
 
 
-def _keep(trial: Trial, folder: Path, fate: Fate, rows: list[dict[str, Any]]) -> Fate:
+def _in_a_line(error: BaseException) -> str:
+    """An error as a reason, which stands in tables and logs; the rest is in the traceback."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return ": ".join([type(error).__name__, *lines[:1]])
+
+
+@contextmanager
+def _noting_stops() -> Generator[Callable[[], bool]]:
+    """Whether a signal has asked this process to stop; whoever handles it still does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    ours, theirs = os.pipe()
+    for end in (ours, theirs):
+        os.set_blocking(end, False)
+    before = signal.set_wakeup_fd(theirs, warn_on_full_buffer=False)
+
+    def is_stopped() -> bool:
+        try:
+            return any(number in _STOPS for number in os.read(ours, 65536))
+        except BlockingIOError:  # none has come
+            return False
+
+    try:
+        yield is_stopped
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(ours)
+        os.close(theirs)
+
+
+def _keep(
+    trial: Trial,
+    folder: Path,
+    fate: Fate,
+    rows: list[dict[str, Any]],
+    environment: Mapping[str, str] = os.environ,
+) -> Fate:
     from downside.studies.collecting import results_of
 
     content = io.BytesIO()
@@ -117,7 +168,7 @@ def _keep(trial: Trial, folder: Path, fate: Fate, rows: list[dict[str, Any]]) ->
     facts = {
         "host": socket.gethostname(),
         "ended": datetime.now(UTC).isoformat(timespec="seconds"),
-        "environment": {key: os.environ.get(key, "") for key in _NOTED},
+        "environment": {key: environment.get(key, "") for key in _NOTED},
     }
     write_fate(folder, trial, whole, facts)
     return whole
