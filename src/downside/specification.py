@@ -82,7 +82,11 @@ def make_environment(specification: Mapping[str, Any]) -> Any:
     name, arguments = str(specification["env"]), dict(specification.get("env_arguments", {}))
     if ":" in name and not name.startswith("downside/"):
         factory = load("env", name)
-        made = factory(**arguments)
+        try:
+            made = factory(**arguments)
+        except Exception as error:
+            raised = f"{type(error).__name__}: {error}"
+            raise ValueError(f"env is {name!r}, which raised {raised}") from error
         ours = importlib.import_module("downside.environments.base").Environment
         return made if isinstance(made, ours) else factory
     if name in ENVIRONMENTS:

@@ -1,15 +1,12 @@
 """What is wrong with a study's description, in a sentence, before anything runs."""
 
 import inspect
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
-from traceback import walk_tb
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from downside.checks import check_names
 
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-_MAKER = "downside.specification"
 
 
 def check_table(name: str, value: Any) -> None:
@@ -58,18 +55,3 @@ def check_arguments(name: str, function: Callable[..., Any], arguments: Mapping[
     for each, default in known.items():
         if default is inspect.Parameter.empty and each not in arguments:
             raise ValueError(f"{name} needs {each}; give it in arguments or in the grid")
-
-
-@contextmanager
-def naming_the_factory(env: Any) -> Generator[None]:
-    """An error of the function that makes the environment becomes a sentence that names it."""
-    try:
-        yield
-    except Exception as error:
-        frames = [frame for frame, _ in walk_tb(error.__traceback__)]
-        ours = [f.f_code.co_name for f in frames if f.f_globals.get("__name__") == _MAKER]
-        is_factory = ":" in str(env) and not str(env).startswith("downside/")
-        if not is_factory or "make_environment" not in ours or "load" in ours:
-            raise
-        raised = f"{type(error).__name__}: {error}"
-        raise ValueError(f"env is {env!r}, which raised {raised}") from error

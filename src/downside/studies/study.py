@@ -16,12 +16,7 @@ from urllib.parse import quote
 from downside.checks import check_choice, check_count, check_names, check_positive
 from downside.experiments.catalogue import EXPERIMENTS, Scale
 from downside.specification import DEFAULTS, completed, load
-from downside.studies.checking import (
-    check_arguments,
-    check_table,
-    check_values,
-    naming_the_factory,
-)
+from downside.studies.checking import check_arguments, check_table, check_values
 
 RESOURCES: dict[str, Any] = {"devices": 1, "gpus": 0}
 EXPERIMENT: dict[str, Any] = {"experiment": None, "scale": "default", "seed": 0}
@@ -171,8 +166,7 @@ def complete(specification: Mapping[str, Any]) -> dict[str, Any]:
     check_count("gpus", resources["gpus"], least=0)
     inner = {key: value for key, value in specification.items() if key not in RESOURCES}
     if kind == "env":
-        with naming_the_factory(inner["env"]):
-            return {**completed(inner), **resources}
+        return {**completed(inner), **resources}
     whole = {**KINDS[kind], **inner}
     if kind == "experiment":
         check_names("experiment", [whole["experiment"]], EXPERIMENTS)
