@@ -320,6 +320,7 @@ def test_the_panels_show_what_was_saved(results):
         "two-number policies",
         "never buy",
         "their hull",
+        "best known",
         "figure, 2,500,000 steps",
         "recommended, 2,500,000 steps",
     ]
