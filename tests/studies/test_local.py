@@ -398,8 +398,12 @@ def test_whatever_a_trial_raises_is_a_reason_of_one_line(tmp_path, way, reason, 
 
 def test_a_signal_that_stops_a_trial_is_no_fault_of_it(tmp_path):
     (one,) = Study({"function": "study_trials:poisoned", "arguments": {"how": "ctrl-c"}}).trials
-    with pytest.raises(KeyboardInterrupt):
-        trial_module.run_trial(one, tmp_path)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # pytest-xdist ignores it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            trial_module.run_trial(one, tmp_path)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert read_fate(tmp_path).state == "stopped"
 
 
