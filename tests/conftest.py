@@ -1,3 +1,4 @@
+import gc
 import os
 from pathlib import Path
 
@@ -33,6 +34,19 @@ QUICK = {
     "test_records.py",
     "test_signals.py",
 }
+
+
+MOST_MAPS = 30_000
+
+
+@pytest.fixture(autouse=True, scope="module")
+def room_for_programs():
+    """A process of Linux has at most 65,530 maps of memory, and every program takes some."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and maps.read_text().count("\n") > MOST_MAPS:
+        jax.clear_caches()
+        gc.collect()
 
 
 def pytest_collection_modifyitems(items):

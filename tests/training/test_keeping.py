@@ -105,7 +105,7 @@ def test_a_run_that_is_killed_at_random_and_started_again_ends_with_the_same_bit
 def test_ctrl_c_finishes_the_chunk_says_how_to_go_on_and_loses_nothing(tmp_path):
     folder = tmp_path / "run"
     with subprocess.Popen(
-        program(folder, steps=40_000), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        program(folder, steps=160_000), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         while not newest(folder):
             time.sleep(0.01)
@@ -114,8 +114,8 @@ def test_ctrl_c_finishes_the_chunk_says_how_to_go_on_and_loses_nothing(tmp_path)
     assert process.returncode != 0
     assert f"saved in {folder}; run it again to go on" in said
     assert read_status(folder)["process"] == "none; run it again to go on"
-    assert 0 < newest(folder) < 40_000
-    assert run(folder, steps=40_000) == run("-", steps=40_000)
+    assert 0 < newest(folder) < 160_000
+    assert run(folder, steps=160_000) == run("-", steps=160_000)
 
 
 @pytest.fixture(scope="module")
