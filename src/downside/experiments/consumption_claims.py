@@ -56,6 +56,15 @@ def _by_threshold(results: Results, what: str, name: str) -> dict[str, float]:
     return {f"{what} at nu = {nu:g}: {name}": float(values.mean()) for nu, values in rows}
 
 
+def _by_seed(thresholds: np.ndarray, values: np.ndarray, what: str) -> dict[str, float]:
+    """A number (thresholds, seeds) of every learner, where a mean would hide one of them."""
+    return {
+        f"{what} at nu = {nu:g}, seed {i}": float(value)
+        for nu, row in zip(thresholds, values, strict=True)
+        for i, value in enumerate(row)
+    }
+
+
 def _share(hits: np.ndarray) -> tuple[float, float, float]:
     """A share of runs with its interval (Wilson's)."""
     count, n = int(np.sum(hits)), int(np.size(hits))
@@ -70,6 +79,7 @@ def _ordering(results: Results) -> Claim:
             share = ordered(results, name, what).mean()
             evidence[f"share ordered by {what}: {name}"] = float(share)
             evidence |= _by_threshold(results, what, name)
+    evidence |= _by_seed(results["thresholds"], results["final risk: figure"], "figure: J_C")
     both = ordered(results, "figure", "mean") & ordered(results, "figure", "risk")
     measured, low, high = _share(both)
     moved = (
@@ -229,6 +239,8 @@ def _capital(results: Results) -> Claim:
     )
     lost = int(np.sum(results["final risk: capital"] > 2 * bounds[:, None]))
     evidence["learners with J_C > 2 nu: capital"] = float(lost)
+    evidence |= _by_seed(bounds, results["final risk: capital"], "capital: J_C")
+    evidence |= _by_seed(bounds, results["multiplier: capital"][..., -1], "capital: multiplier")
     falls = ordered(capital, "capital", "share")
     evidence["share of seeds whose share at risk falls with nu: capital"] = float(falls.mean())
     measured, low, high = _share(lpm <= bounds[:, None])
