@@ -142,6 +142,7 @@ def with_capital(results):
     levels = bounds[:, None] * np.ones(3)
     found = {"capital thresholds": bounds, "final risk: capital": levels}
     found |= {"final lpm: capital": levels - 0.02, "final share: capital": 6.0 * levels}
+    found["multiplier: capital"] = np.stack([0.0 * levels, 10.0 * levels], axis=-1)
     return results | found | {"final mean: capital": 1.0 + levels}
 
 
@@ -152,6 +153,7 @@ def test_a_bound_on_losses_is_judged_as_it_was_made(results):
     assert (claim.measured, claim.verdict) == (1.0, "holds")
     assert claim.evidence["share at nu = 0.1: capital"] == pytest.approx(0.6)
     assert claim.evidence["share of policies with LPM <= J_C: capital"] == 1.0
+    assert claim.evidence["capital: multiplier at nu = 0.1, seed 2"] == pytest.approx(1.0)
     losing = {**made, "final lpm: capital": made["final lpm: capital"] + 0.03}
     still = {**made, "final share: capital": made["final share: capital"][::-1]}
     for other in (losing, still):
