@@ -9,7 +9,8 @@ it is run anew among `kill -9` of workers, spread over the study and at random m
 trials, and of the driver; the local engine's study has ``more-trials``. On Ray, a worker is our
 process or that of Ray above it.
 
-"Ideal" is the time that the trials themselves took, spread over the cores. What kills make to be
+"Ideal" is the time that one trial takes alone on the machine, its programs compiled and its worker
+warm, times the trials, spread over the cores. What kills make to be
 computed again is counted in steps by the workers themselves (see `benchmarks.killing`): all that
 were begun, beyond those of the trials. Besides, a kill costs seconds: the start of Python and JAX
 and the loading of programs, before the first save of an attempt, and the judging after the last.
@@ -20,6 +21,7 @@ import json
 import os
 import random
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -63,21 +65,37 @@ def start(file, out, engine):
         )
 
 
-def machinery(folder, n_trials=500):
+def machinery(folder, engine, n_trials=500):
     """What a trial costs besides its own work: trials that take no time, and a look at all."""
     base = {"function": "downside.studies.driving:hypotenuse", "arguments": {"a": 3.0}}
     began = time.perf_counter()
-    run_study(out := Path(folder) / "nothing", Study(base, {"b": list(range(n_trials))}))
+    out = Path(folder) / f"nothing-{engine}"
+    run_study(out, Study(base, {"b": list(range(n_trials))}), engine=engine)
     wall = time.perf_counter() - began
     began = time.perf_counter()
     read(out)
     look = time.perf_counter() - began
+    ended = sorted((trial_folder(out, t) / "manifest.json").stat().st_mtime for t in trials(out))
     return {
         "trials": n_trials,
-        "trials_per_second": round(n_trials / wall, 1),
+        "wall_seconds": round(wall, 1),
+        "trials_per_second": round((n_trials - 1) / (ended[-1] - ended[0]), 1),
         "look_milliseconds_per_trial": round(1e3 * look / n_trials, 2),
         "load": os.getloadavg()[0],
     }
+
+
+def trials(out):
+    """Those of a study's folder."""
+    return read_study(out).trials
+
+
+def alone(file, out):
+    """The seconds that a trial takes with the machine for itself, in a worker that is warm."""
+    few = Study.of(Study.from_toml(file).trials[:7], name="alone")
+    run_study(out, few, workers=1)
+    seconds = [fate.seconds for fate in read(out).values()]
+    return statistics.median(seconds[1:])
 
 
 def read(out):
@@ -93,8 +111,8 @@ def digests(out):
     return {name: fate.files for name, fate in read(out).items()}
 
 
-def undisturbed(file, out, engine):
-    """Run a study, and how long that took."""
+def undisturbed(file, out, engine, one):
+    """Run a study, and how long that took; ``one`` are the seconds of a trial alone."""
     began = time.perf_counter()
     process = start(file, out, engine)
     assert process.wait() == 0, out.with_suffix(".log").read_text()
@@ -104,7 +122,7 @@ def undisturbed(file, out, engine):
     return {
         "trials": len(seconds),
         "wall_seconds": round(wall, 1),
-        "ideal_seconds": round(sum(seconds) / cores, 1),
+        "ideal_seconds": round(one * len(seconds) / cores, 1),
         "median_trial_seconds": round(seconds[len(seconds) // 2], 3),
         "slowest_trial_seconds": round(seconds[-1], 1),
         "trials_per_hour": round(3600 * len(seconds) / wall),
@@ -168,13 +186,19 @@ def measure(options, folder, report, save):
     engines = list(filter(None, options.engines.split(",")))
     kills = {name: int(n) for name, n in (pair.split("=") for pair in options.kills.split(","))}
     report |= {"steps": steps, "cores": os.cpu_count() or 1}
-    if "machinery" not in report:
-        report["machinery"] = machinery(folder)
+    if "alone_seconds" not in report:
+        report["alone_seconds"] = alone(write_study(folder, n, steps), Path(folder) / "alone")
+        save(report)
+    for engine in engines:
+        if engine in report.setdefault("machinery", {}):
+            continue
+        report["machinery"][engine] = machinery(folder, engine)
+        save(report)
     for engine in engines:
         if engine in report.setdefault("undisturbed", {}):
             continue
         out = Path(folder) / engine
-        entry = undisturbed(write_study(folder, n, steps), out, engine)
+        entry = undisturbed(write_study(folder, n, steps), out, engine, report["alone_seconds"])
         entry["same_bits"] = digests(out) == digests(Path(folder) / engines[0])
         report["undisturbed"][engine] = entry
         save(report)
@@ -184,7 +208,7 @@ def measure(options, folder, report, save):
         n_trials = n + (options.more_trials if engine == "local" else 0)
         file = write_study(folder, n_trials, steps)
         if engine == "local":
-            undisturbed(file, Path(folder) / engine, engine)  # the study grows
+            undisturbed(file, Path(folder) / engine, engine, 0.0)  # the study grows
         out = Path(folder) / f"{engine}-kills"
         shutil.rmtree(out, ignore_errors=True)
         out.with_suffix(".steps").unlink(missing_ok=True)

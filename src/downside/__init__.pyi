@@ -61,6 +61,8 @@ from .signals import Fixed as Fixed
 from .signals import Penalty as Penalty
 from .signals import Shortfall as Shortfall
 from .signals import TDError as TDError
+from .studies.collecting import collect as collect
+from .studies.driving import run_study as run_study
 from .studies.study import Study as Study
 from .training.tensorboard import TensorBoard as TensorBoard
 

@@ -24,6 +24,7 @@ from downside.training.failures import explain
 from downside.training.hosting import Hosting, advance_on, without_episodes
 from downside.training.interrupts import Interrupts
 from downside.training.keeping import Keeper, Saved, stacked, thinned
+from downside.training.pacing import Pace
 from downside.training.progress import TrainingBar
 from downside.training.recorded import start_recorded
 from downside.training.streams import in_space
@@ -134,6 +135,7 @@ class Agent:
             self._go_on_from(self._state)
         self._warm = None
         with kept, bar, Interrupts() as interrupts, self._in_precision():
+            pace = Pace() if self._keeper is None else self._keeper.pace
             if self._keeper is not None:
                 self._keeper.check(self.steps)
                 self._save(end)
@@ -146,6 +148,8 @@ class Agent:
                 at=self._state.periods,
                 fresh=self._state.complete,
                 one_by_one=callback is not None,
+                in_blocks=self._host is None,
+                chunk_seconds=lambda: pace.chunk_seconds,
                 advance=run.advance if self._host is None else advance_on(self._host),
             ):
                 self._take(chunk)
@@ -153,7 +157,7 @@ class Agent:
                 stopped = callback is not None and says_stop(callback(chunk.report))
                 interrupted = interrupts.seen is not None
                 last = stopped or interrupted or chunk.period == end
-                if self._keeper is not None and (last or self._keeper.is_due):
+                if self._keeper is not None and (last or pace.is_due):
                     self._save(end, chunk.report)
                 if stopped or interrupted:
                     break

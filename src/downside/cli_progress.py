@@ -1,6 +1,7 @@
 """What is seen while a study runs: one live table, or lines in a log; like ``cli``, it prints."""
 
 import os
+import statistics
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -36,8 +37,9 @@ class View:
         self._console = console_on(stderr=True)
         self._states: dict[str, str] = {}
         self._live: Live | None = None
-        self._began = self._said = time.monotonic()
-        self._ended, self._looked = 0, 0.0
+        self._said = time.monotonic()
+        self._seconds: list[float] = []  # that the trials took which have ended
+        self._looked = 0.0
 
     @contextmanager
     def shown(self, *, fresh: bool = False) -> Generator[None]:
@@ -77,7 +79,7 @@ class View:
             self._states[trial.id] = "stopped"
         else:
             self._states[trial.id] = what.state
-            self._ended += 1
+            self._seconds.append(what.seconds)
             if self._live is None:
                 words = f"{what.state} {trial.id} ({what.seconds:.1f} s)"
                 reason = f": {what.reason}" if what.reason else ""
@@ -89,11 +91,11 @@ class View:
 
     def _counts(self) -> str:
         states = list(self._states.values())
-        left = sum(state not in ("done", "failed") for state in states)
+        running = states.count("running")
+        waiting = sum(state not in ("done", "failed", "running") for state in states)
         words = counted(states)
-        if self._ended and left:
-            seconds = (time.monotonic() - self._began) / self._ended * left
-            words += f"; about {_span(seconds)} left"
+        if self._seconds and running:
+            words += f"; about {_span(time_left(self._seconds, running, waiting))} left"
         return words
 
     def _picture(self) -> Group:
@@ -105,6 +107,18 @@ class View:
         hidden = len(by_state) - len(rows)
         words = self._counts() + (f"; {hidden} not shown" if hidden > 0 else "")
         return Group(table_of(rows), Text(words))
+
+
+def time_left(ended: list[float], running: int, waiting: int) -> float:
+    """Seconds, if trials take as long as the median of those that have ended.
+
+    The first ones compile, and take longer than those to come. Running ones are half done on
+    average, and as many as there are go on side by side.
+
+    >>> time_left([20.0, 2.0, 2.0], running=2, waiting=9)
+    10.0
+    """
+    return statistics.median(ended) * (waiting + running / 2) / running
 
 
 def row_of(folder: Path, trial: "Trial", state: str) -> dict[str, str]:

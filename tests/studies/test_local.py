@@ -165,6 +165,30 @@ def test_memory_that_processes_share_counts_once():
     assert 0.2 < exact < 0.25
 
 
+@pytest.mark.parametrize(
+    ("way", "words"),
+    [
+        ("error", "ArithmeticError: seven is not a square"),
+        ("nan", "value: not a number (NaN); no error was raised"),
+        ("crash", "Fatal Python error: Segmentation fault"),
+        ("exit", "its process ended with exit code 7, 2 times without progress; it left no"),
+        ("loop", "study_trials.py"),
+        ("hog", "study_trials.py"),
+        ("hog below", "in _hog_below"),
+    ],
+)
+def test_a_trial_that_fails_leaves_a_traceback(poisoned, way, words):
+    place = poisoned.path / f"trials/poisoned/how={way}"
+    assert words in (place / "traceback.txt").read_text()
+    if way in ("loop", "hog"):
+        assert f"in _{way}" in (place / "traceback.txt").read_text()
+
+
+def test_a_trial_that_is_done_leaves_none(poisoned):
+    for way in ("good", "killed once"):
+        assert not (poisoned.path / f"trials/poisoned/how={way}/traceback.txt").exists()
+
+
 def test_what_a_poisoned_study_leaves(poisoned):
     assert (len(poisoned.failed), poisoned.left, poisoned.stopped) == (7, [], "")
     folder = poisoned.path / "trials/poisoned/how=error"

@@ -82,6 +82,19 @@ def test_ids_are_safe_folders():
     assert all(len(f"notes={each}".encode()) <= 120 for each in found)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"base": 3}, "base is 3; give a table"),
+        ({"grid": "x"}, "grid is 'x'; give a table"),
+        ({"name": "a/b"}, "name is 'a/b'; give a text"),
+    ],
+)
+def test_what_is_no_study_is_refused_in_python_too(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        Study(**{"base": SQUARES, **arguments})
+
+
 def test_a_file_says_the_same(tmp_path):
     (tmp_path / "study.toml").write_text(TOML)
     study = Study.from_toml(tmp_path / "study.toml")

@@ -1,19 +1,9 @@
 """How often a run is saved: what that costs, and what a kill loses."""
 
-import math
-
 import numpy as np
 import pytest
 
-from downside.training.pacing import SAVE_SECONDS, SAVE_SHARE, Pace, pause
-
-
-@pytest.mark.parametrize(("cost", "lived"), [(0.004, 3.0), (0.02, 7.0), (0.05, 90.0)])
-def test_no_other_pause_costs_less(cost, lived):
-    """Saving and one kill per lifetime, by brute force over pauses."""
-    pauses = np.geomspace(0.01, 100.0, 20_001)
-    best = pauses[np.argmin(cost / pauses + pauses / (2.0 * lived))]
-    assert pause(cost, lived) == pytest.approx(best, rel=1e-3)
+from downside.training.pacing import CHUNK_SECONDS, SAVE_SHARE, Pace
 
 
 class Clock:
@@ -26,56 +16,56 @@ class Clock:
         return self.now
 
 
-def saves(costs, chunk, seconds, first_chunk):
-    """When a run was saved, from the end of its first chunk on."""
+def saves(costs, seconds, chunk=None):
+    """When a run was saved, from the end of its first chunk on, and the chunks between saves."""
     clock = Clock()
-    pace, costs = Pace(clock), iter(costs)
+    pace, costs, chunks, between = Pace(clock), iter(costs), 0, []
 
     def save():
         clock.now += (cost := next(costs))
         pace.saved(cost)
 
     save()
-    clock.now += first_chunk
+    clock.now += 6.0  # the first chunk, which compiles
     assert pace.is_due
     save()
     times = [start := clock.now]
     while clock.now < start + seconds:
-        clock.now += chunk
+        clock.now += chunk or pace.chunk_seconds
+        chunks += 1
         if pace.is_due:
             save()
             times.append(clock.now)
-    return np.array(times) - start
+            between.append(chunks)
+            chunks = 0
+    return np.array(times) - start, between
+
+
+@pytest.mark.parametrize("cost", [0.007, 0.045, 0.3, 4.0])
+def test_every_chunk_is_saved_and_that_takes_little(cost):
+    """Half a second of work and a save, or ten times as long as a save where that is more."""
+    times, between = saves([0.5] + [cost] * 10_000, 600.0)
+    assert set(between) == {1}
+    share = cost * (len(times) - 1) / times[-1]
+    assert share == pytest.approx(cost / (cost + max(CHUNK_SECONDS, 10.0 * cost)), rel=1e-6)
 
 
 @pytest.mark.parametrize("cost", [0.007, 0.045])
-@pytest.mark.parametrize("seconds", [0.9, 9.0, 90.0])
-def test_a_kill_at_any_moment_loses_little_and_saving_takes_little(cost, seconds):
-    """At age t a kill loses at most 5 * cost or sqrt(2 * cost * t), a chunk, and the save itself.
-
-    Pauses p at age t make up dt of saving per p, so over all t the share is at most
-    SAVE_SHARE, and about the mean of sqrt(cost / (2 t)), which is sqrt(2 * cost / seconds).
-    """
+def test_short_chunks_share_a_save(cost):
+    """A kill then loses at most five times what saving takes, a chunk, and the save itself."""
     chunk = 0.02
-    times = saves([0.5] + [cost] * 10_000, chunk, seconds, first_chunk=6.0)
-    gaps, ages = np.diff(times), times[1:]
-    allowed = np.maximum(cost / SAVE_SHARE, np.sqrt(2.0 * cost * ages)) + chunk + cost
-    assert (gaps <= allowed + 1e-9).all()
-    share = cost * len(gaps) / ages[-1]
-    assert share <= min(SAVE_SHARE, math.sqrt(2.0 * cost / seconds))
+    times, between = saves([0.5] + [cost] * 10_000, 9.0, chunk)
+    assert (np.diff(times) <= cost / SAVE_SHARE + chunk + cost + 1e-9).all()
+    assert cost * len(between) / times[-1] <= SAVE_SHARE
 
 
-def test_one_slow_save_changes_nothing_and_slow_ones_are_made_less_often():
+def test_one_slow_save_changes_nothing():
     clock = Clock()
     pace = Pace(clock)
     for clock.now, cost in ((0.3, 0.3), (1.0, 0.01), (3.0, 2.0)):
         pace.saved(cost)
-    clock.now += math.sqrt(2.0 * 0.01 * 2.0) + 1e-9
+    clock.now += 0.01 / SAVE_SHARE
     assert pace.is_due
-    assert np.diff(saves([0.3] + [2.0] * 9, 0.5, 30.0, 0.1)).min() >= 2.0 / SAVE_SHARE
-
-
-def test_a_long_run_loses_ten_seconds_at_most():
-    gaps = np.diff(saves([0.1] + [0.02] * 10_000, 0.5, 20_000.0, 0.1))
-    assert gaps.max() <= SAVE_SECONDS + 0.5 + 0.02
-    assert gaps[-1] >= SAVE_SECONDS
+    assert pace.chunk_seconds == CHUNK_SECONDS
+    pace.saved(2.0)
+    assert pace.chunk_seconds == 2.0 * 2.0 / SAVE_SHARE

@@ -20,6 +20,12 @@ def check_table(name: str, value: Any) -> None:
         raise ValueError(f"{name} is {value!r}; give a table of names and values")
 
 
+def check_name(name: Any) -> None:
+    """Refuse what cannot be the name of a folder."""
+    if not isinstance(name, str) or not name or "/" in name:
+        raise ValueError(f"name is {name!r}; give a text, as for a folder")
+
+
 def check_values(key: str, values: Any, nested: tuple[str, ...]) -> None:
     """Refuse values of a key of the grid that are no list; ``nested`` are keys that hold tables."""
     if isinstance(values, list | tuple) and values:

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from downside.checks import check_choice, check_count, check_names, check_positive
 from downside.experiments.catalogue import EXPERIMENTS, Scale
 from downside.specification import DEFAULTS, completed, load
-from downside.studies.checking import check_arguments, check_table, check_values
+from downside.studies.checking import check_arguments, check_name, check_table, check_values
 
 RESOURCES: dict[str, Any] = {"devices": 1, "gpus": 0}
 EXPERIMENT: dict[str, Any] = {"experiment": None, "scale": "default", "seed": 0}
@@ -82,13 +82,16 @@ class Study:
 
     def __init__(
         self,
-        base: Mapping[str, Any],
-        grid: Mapping[str, Any] | None = None,
+        base: Any,
+        grid: Any = None,
         *,
-        name: str = "study",
+        name: Any = "study",
         seconds: float = math.inf,
         memory_gb: float = math.inf,
     ) -> None:
+        for key, table in (("base", base), ("grid", grid or {})):
+            check_table(key, table)
+        check_name(name)
         self.name, self.limits = name, Limits(seconds, memory_gb)
         self.trials = _trials(base, grid or {})
 
@@ -106,16 +109,12 @@ class Study:
             check_names("key", document, _FILE)
             if "base" not in document:
                 raise ValueError("it has no [base], the specification that the trials share")
-            for key in ("base", "grid", "limits"):
-                check_table(key, document.get(key, {}))
-            limits = document.get("limits", {})
+            check_table("limits", limits := document.get("limits", {}))
             check_names("limit", limits, ("seconds", "memory_gb"))
             for key, value in limits.items():
                 if isinstance(value, bool) or not isinstance(value, int | float):
                     raise ValueError(f"{key} is {value!r}; give a number above 0")
             name = document.get("name", path.stem)
-            if not isinstance(name, str) or not name or "/" in name:
-                raise ValueError(f"name is {name!r}; give a text, as for a folder")
             return Study(document["base"], document.get("grid"), name=name, **limits)
         except (ValueError, TypeError) as error:
             raise ValueError(f"{path}: {error}") from error

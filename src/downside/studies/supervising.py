@@ -24,7 +24,7 @@ from downside.store.errors import StoreError
 from downside.store.plain import encode
 from downside.studies.folder import Fate, read_fate
 from downside.studies.study import Limits, Trial
-from downside.studies.trial import DiskError, count_attempts, write_failure
+from downside.studies.trial import TELL, DiskError, count_attempts, write_failure
 from downside.studies.worker import BEGUN
 
 MOST_KILLS, MOST_CRASHES, MOST_STARTS = 20, 2, 30
@@ -178,12 +178,12 @@ class Supervisor:
                     self.close()
                     raise StoppedError
             elif now > deadline:
-                self.close()
+                self._end_at_limit()
                 if self._began is None:
                     return f"its process did not start within {START_SECONDS:g} s", False, False
                 return f"took longer than its limit of {limits.seconds:g} s", True, True
             elif (used := _memory_gb(self._process.pid, limits.memory_gb)) > limits.memory_gb:
-                self.close()
+                self._end_at_limit()
                 words = f"used {used:.3g} GB of memory, more than its limit of {limits.memory_gb:g}"
                 return words, True, self._n_trials == 1  # else others may have left it there
 
@@ -191,6 +191,14 @@ class Supervisor:
         assert self._process is not None
         self._process.terminate()  # an agent that learns finishes its chunk and saves
         return now
+
+    def _end_at_limit(self) -> None:
+        """End the worker; if a trial has begun in it, it says first where it is."""
+        assert self._process is not None
+        if self._began is not None:
+            self._process.send_signal(TELL)
+            time.sleep(LOOK_SECONDS)
+        self.close()
 
     def _judged(self, answer: dict[str, Any], folder: Path) -> Fate:
         if answer["state"] == "disk":

@@ -1,6 +1,7 @@
 """One trial in its folder, from its specification alone: what every engine runs."""
 
 import errno
+import faulthandler
 import hashlib
 import io
 import math
@@ -27,6 +28,8 @@ from downside.studies.folder import Fate, read_fate, write_fate
 from downside.studies.study import Trial
 
 ATTEMPT = "--- attempt "
+TRACEBACK = "traceback.txt"
+TELL = signal.SIGUSR1  # asks a worker where it is, before it is ended at a limit
 _STOPS = (signal.SIGINT, signal.SIGTERM)
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 _REFUSING = {*_FULL, errno.EIO, errno.EACCES, errno.EPERM}
@@ -59,7 +62,7 @@ def run_trial(trial: Trial, folder: Path) -> Fate:
             fate = read_fate(folder)
             if fate.state in ("done", "failed"):
                 return fate
-            with _logging(folder) as attempts:
+            with _logging(folder) as attempts, _stacks(folder / TRACEBACK):
                 return _attempt(trial, folder, attempts)
     finally:
         lock.release()
@@ -80,6 +83,9 @@ def write_failure(
     """
     with _disk_errors():
         files.make_folders(folder)
+        stacks = folder / TRACEBACK
+        if not stacks.exists() or not stacks.stat().st_size:
+            replace_file(stacks, f"{reason}; it left no traceback\n".encode())
         attempts = count_attempts(folder)
         fate = Fate("failed", reason, round(seconds, 3), attempts, kept)
         return _keep(trial, folder, fate, [], environment)
@@ -107,11 +113,13 @@ def _attempt(trial: Trial, folder: Path, attempts: int) -> Fate:
             if is_stopped() or _is_behind(error, _FULL):
                 raise
             text = traceback.format_exc()
-            replace_file(folder / "traceback.txt", text.encode())
+            replace_file(folder / TRACEBACK, text.encode())
             return _keep(trial, folder, fate("failed", _in_a_line(error), kept=False), [])
     for name, content in outcome.files.items():
         replace_file(folder / name, content)
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in outcome.files.items()}
+    if outcome.failure:
+        replace_file(folder / TRACEBACK, f"{outcome.failure}; no error was raised\n".encode())
     state = "failed" if outcome.failure else "done"
     end = fate(state, outcome.failure, kept=not outcome.failure, files=sums)
     kept = _keep(trial, folder, end, outcome.rows)
@@ -234,6 +242,22 @@ def _logging(folder: Path) -> Generator[int]:
             os.dup2(old, descriptor)
             os.close(old)
         os.close(log)
+
+
+@contextmanager
+def _stacks(path: Path) -> Generator[None]:
+    """Write where Python is to a file, should it crash, or when the supervisor asks."""
+    before = faulthandler.is_enabled()
+    with open(path, "wb") as file:
+        faulthandler.enable(file)
+        faulthandler.register(TELL, file)
+        try:
+            yield
+        finally:
+            faulthandler.unregister(TELL)
+            faulthandler.enable() if before else faulthandler.disable()
+    if not path.stat().st_size:
+        path.unlink()
 
 
 @contextmanager

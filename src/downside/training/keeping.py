@@ -47,7 +47,7 @@ class Keeper(AbstractContextManager["Keeper"]):
         self.path, self._identity, self._keep = Path(folder).absolute(), identity, keep
         self._facts: dict[str, Any] = {}
         self._open: RunFolder | None = None
-        self._pace = Pace()
+        self.pace = Pace()
 
     def find(self, learners: Any) -> Saved | None:
         """The newest intact checkpoint, if the folder holds one of this run; learners as given."""
@@ -64,7 +64,7 @@ class Keeper(AbstractContextManager["Keeper"]):
         importlib.import_module("polars")  # now, so that no save waits for it
 
         self._open = RunFolder.open(self.path, self._identity, keep=self._keep)
-        self._pace = Pace()
+        self.pace = Pace()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -81,11 +81,6 @@ class Keeper(AbstractContextManager["Keeper"]):
                 f"{self.path} has gone on to step {found.step} since this agent was made at step "
                 f"{steps}; make the agent anew to go on from there"
             )
-
-    @property
-    def is_due(self) -> bool:
-        """Whether the last checkpoint is old enough for a new one."""
-        return self._pace.is_due
 
     def save(self, steps: int, saved: Saved, facts: dict[str, Any]) -> None:
         """Write a checkpoint and the table of records."""
@@ -107,7 +102,7 @@ class Keeper(AbstractContextManager["Keeper"]):
         if saved.reports:  # first, so that the table of a run that has ended is never behind
             self._open.write_records(table(records))
         self._open.save(steps, arrays, facts)
-        self._pace.saved(time.monotonic() - began)
+        self.pace.saved(time.monotonic() - began)
 
 
 def saved_in(found: Checkpoint, learners: Any) -> Saved:

@@ -1,42 +1,29 @@
-"""When a checkpoint is due: often where little has been computed, rarely where saving is dear."""
+"""When a checkpoint is due: at the end of every chunk, unless saving would take much of the time.
+
+Chunks are long enough for that (see `Pace.chunk_seconds`), so a kill loses the running chunk and no
+more. Only chunks that something else cuts short, such as the edge of a record in a run of a second
+or a callback at every policy update, may share a checkpoint.
+"""
 
 import math
 import time
 from collections.abc import Callable
 from typing import final
 
-SAVE_SECONDS = 10.0
-"""The longest pause, and so what a kill can lose of a long run, unless saving is dear."""
+CHUNK_SECONDS = 0.5
+"""How long a chunk takes, unless saving is dear: the bar moves, and Ctrl-C is heard, as often."""
 
 SAVE_SHARE = 0.2
-"""The largest share of the time that saving may take, however young a run or slow a disk is."""
-
-
-def pause(cost: float, lived: float) -> float:
-    """How long to wait with the next checkpoint in a process that has computed for so long.
-
-        pause = sqrt(2 * cost * lived)
-
-    Saving every ``p`` seconds takes ``cost / p`` of the time, and a kill loses ``p / 2`` on
-    average. A process that has lived for a while may be killed after about as long again, since
-    nothing else is known: then both together, ``cost / p + p / (2 * lived)`` of the time, are least
-    at this pause (Young's interval, 1974).
-
-    >>> pause(1/64, 2.0), pause(1/64, 32.0), pause(1/64, 3200.0)
-    (0.25, 1.0, 10.0)
-    >>> pause(1/64, 0.0), pause(4.0, 2.0)
-    (0.078125, 20.0)
-    """
-    return max(cost / SAVE_SHARE, min(SAVE_SECONDS, math.sqrt(2.0 * cost * lived)))
+"""The largest share of the time that saving may take, however short chunks are."""
 
 
 @final
 class Pace:
-    """When the next checkpoint of this process is due.
+    """When the next checkpoint of this process is due, and how long a chunk should take.
 
-    The first save, before the first chunk, loads what saving needs, and the first chunk compiles:
-    neither says anything about those to come, so the clock starts after the second save. One slow
-    save among quick ones is an accident of the disk; the quicker one of the last two counts.
+    The first save, before the first chunk, loads what saving needs: it says nothing about those to
+    come. One slow save among quick ones is an accident of the disk; the quicker one of the last two
+    counts.
 
     >>> clock = iter([1.0, 1.5, 7.0, 7.07, 7.08]).__next__
     >>> pace = Pace(clock)
@@ -44,24 +31,28 @@ class Pace:
     (None, True)
     >>> pace.saved(cost=1/64), pace.is_due, pace.is_due  # at 7.0, 7.07 and 7.08
     (None, False, True)
+    >>> pace.chunk_seconds
+    0.5
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock, self._n_saves, self._since = clock, 0, 0.0
-        self._due, self._last_cost = -math.inf, math.inf
+        self._clock, self._n_saves = clock, 0
+        self._saved, self._pause, self._last_cost = -math.inf, 0.0, math.inf
 
     @property
     def is_due(self) -> bool:
         """Whether the last checkpoint is old enough for a new one."""
-        return self._clock() >= self._due
+        return self._clock() >= self._saved + self._pause
+
+    @property
+    def chunk_seconds(self) -> float:
+        """Twice the shortest pause, so that one is due at the end of every whole chunk."""
+        return max(CHUNK_SECONDS, 2.0 * self._pause)
 
     def saved(self, cost: float) -> None:
         """A checkpoint was written just now, and that took so many seconds."""
-        now = self._clock()
+        self._saved = self._clock()
         self._n_saves += 1
-        if self._n_saves == 1:
-            return
-        if self._n_saves == 2:
-            self._since = now
-        self._due = now + pause(min(cost, self._last_cost), now - self._since)
-        self._last_cost = cost
+        if self._n_saves > 1:
+            self._pause = min(cost, self._last_cost) / SAVE_SHARE
+            self._last_cost = cost

@@ -21,11 +21,11 @@ from downside.records import record
 from downside.training import batch_learner, learner
 from downside.training.batches import Batches
 from downside.training.learner import clear_progress, current_multipliers, draw, where
+from downside.training.pacing import CHUNK_SECONDS
 from downside.training.units import positive
 
 BLOCK_STEPS = 2000
 N_RECORDS = 50
-CHUNK_SECONDS = 0.5
 
 Settings = ActorCritic | Batches
 
@@ -109,19 +109,23 @@ def drive(
     at: int,
     fresh: bool = True,
     one_by_one: bool = False,
+    in_blocks: bool = True,
+    chunk_seconds: Callable[[], float] = lambda: CHUNK_SECONDS,
     advance: Callable[..., tuple[Any, Report]] = advance,
 ) -> Iterator[Chunk]:
-    """Advance from period ``at`` to ``end``, in chunks of about `CHUNK_SECONDS` or ``one_by_one``.
+    """Advance from period ``at`` to ``end``, in chunks of about ``chunk_seconds()``.
 
     Records end at fixed periods between ``begin`` and ``end``, however fast the machine is and
     wherever ``at`` lies, so that a run that was interrupted leaves the same ones. ``fresh``: a
-    record was complete at ``at``. ``advance`` is another way to make the steps, such as a host's.
+    record was complete at ``at``. ``one_by_one``: a chunk is a period. ``in_blocks``: it is made of
+    whole blocks, since a part of one draws the noise of it all. ``advance`` is another way to make
+    the steps, such as a host's.
     """
     per_block = block_periods(settings.period)
     blocks = begin // per_block, -(-end // per_block)
     marks = np.linspace(*blocks, min(N_RECORDS, blocks[1] - blocks[0]) + 1).round().astype(int)
     edges = np.unique(np.clip(marks * per_block, begin, end))
-    unit = 1 if one_by_one else per_block  # a part of a block draws the noise of the whole
+    unit = per_block if in_blocks and not one_by_one else 1
     length = unit
     while at < end:
         edge = int(edges[np.searchsorted(edges, at, side="right")])
@@ -131,7 +135,7 @@ def drive(
         report = jax.tree.map(np.asarray, report)
         seconds = time.perf_counter() - began
         if last - at == length and not one_by_one:
-            length = unit * max(1, round(length / unit * min(2.0, CHUNK_SECONDS / seconds)))
+            length = unit * max(1, round(length / unit * min(2.0, chunk_seconds() / seconds)))
         at, fresh = last, last == edge
         yield Chunk(learners, report, at, fresh, seconds)
 
