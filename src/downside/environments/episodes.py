@@ -15,6 +15,8 @@ from downside.batching import map_batch
 from downside.environments.base import Environment, Transition
 from downside.records import record
 
+BLOCK_STEPS = 10  # after which episodes that run together may all have ended
+
 Act = Callable[[Any, Array], Any]
 """What a policy does: (observation, key) -> action."""
 
@@ -169,40 +171,77 @@ def _with_reward(measure: Partial, transition: Transition[Any], next_action: Any
 def run_episode(
     env: Environment[Any], act: Act, key: Array, measure: StepMeasure, n_steps: int
 ) -> EpisodeSums:
-    """Run one episode of at most ``n_steps``; what comes after its end counts for nothing."""
-    measured, alive, weights, ended = run_path(env, act, key, measure, n_steps)
-    counted = _count(measured, alive)
-    return EpisodeSums(
-        total=jax.tree.map(jnp.sum, counted),
-        discounted=jax.tree.map(lambda x: jnp.sum(weights * x), counted),
-        length=jnp.sum(alive),
-        ended=jnp.any(ended),
-    )
+    """Run one episode of at most ``n_steps``; what comes after its end counts for nothing.
+
+    Steps are made block by block, until it has ended; of many that run together, until all have.
+    """
+    start, inputs = _start(env, act, key, n_steps)
+    size = min(BLOCK_STEPS, n_steps)
+    n_blocks = -(-n_steps // size)
+    blocks = jax.tree.map(lambda x: _in_rows(x, n_blocks, size), (*inputs, jnp.arange(n_steps)))
+
+    def advance(i: Any, episode: Any) -> tuple[Any, EpisodeSums]:
+        *noise, number = jax.tree.map(lambda x: x[i], blocks)
+        step = partial(_step, env, act, measure)
+        episode, (measured, alive, weights, ended) = jax.lax.scan(step, episode, tuple(noise))
+        alive = alive & (number == i * size + jnp.arange(size))  # not what fills the last row
+        counted = _count(measured, alive)
+        sums = EpisodeSums(
+            total=jax.tree.map(jnp.sum, counted),
+            discounted=jax.tree.map(lambda x: jnp.sum(weights * x), counted),
+            length=jnp.sum(alive),
+            ended=jnp.any(ended & alive),
+        )
+        return episode, sums
+
+    def goes_on(carry: Any) -> Array:
+        i, (_, _, alive, _), _ = carry
+        return alive & (i < n_blocks)
+
+    def add(carry: Any) -> Any:
+        i, episode, sums = carry
+        episode, more = advance(i, episode)
+        return i + 1, episode, jax.tree.map(jnp.add, sums, more)
+
+    first = advance(0, start)
+    return jax.lax.while_loop(goes_on, add, (jnp.asarray(1), *first))[2]
+
+
+def _in_rows(x: Array, n_rows: int, size: int) -> Array:
+    """An array as rows of a size; the last one is filled up with the first entries."""
+    return jnp.concatenate([x, x[: n_rows * size - len(x)]]).reshape(n_rows, size, *x.shape[1:])
 
 
 def run_path(
     env: Environment[Any], act: Act, key: Array, measure: StepMeasure, n_steps: int
 ) -> tuple[Any, Array, Array, Array]:
     """What was measured at each of ``n_steps``; whether the episode lived, its weight, its end."""
+    start, inputs = _start(env, act, key, n_steps)
+    return jax.lax.scan(partial(_step, env, act, measure), start, inputs)[1]
+
+
+def _start(env: Environment[Any], act: Act, key: Array, n_steps: int) -> tuple[Any, Any]:
+    """(state, first action, alive, weight), and the noise of every step."""
     reset_key, noise_key, act_key = jax.random.split(key, 3)
     state, obs = env.reset(env.draw(reset_key))
-    noises = env.draw(noise_key, (n_steps,))
     act_keys = jax.random.split(act_key, n_steps + 1)
-
-    def step(carry: Any, inputs: Any) -> tuple[Any, Any]:
-        state, action, alive, weight = carry
-        noise, next_key = inputs
-        transition = env.transition(state, action, noise)
-        next_action = act(transition.next_obs, next_key)
-        over = transition.terminated | transition.truncated
-        ended = alive & transition.terminated
-        return (
-            (transition.next_state, next_action, alive & ~over, weight * transition.discount),
-            (measure(transition, next_action), alive, weight, ended),
-        )
-
     start = (state, act(obs, act_keys[0]), jnp.asarray(True), jnp.ones(()))
-    return jax.lax.scan(step, start, (noises, act_keys[1:]))[1]
+    return start, (env.draw(noise_key, (n_steps,)), act_keys[1:])
+
+
+def _step(
+    env: Environment[Any], act: Act, measure: StepMeasure, carry: Any, inputs: Any
+) -> tuple[Any, Any]:
+    state, action, alive, weight = carry
+    noise, next_key = inputs
+    transition = env.transition(state, action, noise)
+    next_action = act(transition.next_obs, next_key)
+    over = transition.terminated | transition.truncated
+    ended = alive & transition.terminated
+    return (
+        (transition.next_state, next_action, alive & ~over, weight * transition.discount),
+        (measure(transition, next_action), alive, weight, ended),
+    )
 
 
 def enough_steps(discount: float) -> int | None:

@@ -49,7 +49,7 @@ SCOPES: dict[Scale, Scope] = {
     ),
     "full": Scope(
         {
-            "printed": Plan(5, 11_500_000, 1_000),
+            "printed": Plan(5, 11_500_000, 11_500),
             "figure": Plan(5, 8_500_000, 610),
             "figure, plain": Plan(5, 8_500_000, 610),
             "recommended": Plan(5, 6_000_000, 300),

@@ -17,10 +17,11 @@ from downside.agents import PID, ActorCritic, Ascent
 from downside.agents.actor_critic import Direction
 from downside.arrays import array_module, softplus
 from downside.bases import Custom, Fourier
+from downside.batching import map_batch
 from downside.critics import Sarsa
 from downside.environments import Consumption
 from downside.environments.base import Transition
-from downside.environments.episodes import rollout
+from downside.environments.episodes import EpisodeSums, run_episode
 from downside.experiments.base import Workshop
 from downside.moments import lower_partial_moment
 from downside.policies import Beta, Gaussian, Product, SquashedGaussian
@@ -211,36 +212,44 @@ def evaluate(
     ``mean`` return, ``risk`` (the proxy J_C), ``lpm`` about the initial wealth, and the mean
     ``share`` of the wealth at risk, over all steps.
     """
-    flat = thetas.reshape(-1, thetas.shape[-1])
-    found = [_numbers(policy, env, theta, key, n_episodes) for theta in flat]
-    return {name: np.reshape([one[name] for one in found], thetas.shape[:-1]) for name in found[0]}
-
-
-def _numbers(
-    policy: Product, env: Consumption, theta: np.ndarray, key: Array, n_episodes: int
-) -> dict[str, float]:
-    act, measure = Partial(_act, policy, jnp.asarray(theta)), Partial(_measure, env)
-    tile = -(-BLOCK // jax.device_count())
+    flat = jnp.asarray(thetas.reshape(-1, thetas.shape[-1]))
     blocks = [
-        rollout(env, act, key, BLOCK, measure=measure, tile=tile, first=first)
+        jax.tree.map(np.asarray, _episodes(policy, env, flat, key, first))
         for first in range(0, n_episodes, BLOCK)
     ]
-    sums = jax.tree.map(lambda *parts: np.concatenate(parts)[:n_episodes].astype(float), *blocks)
-    returns, risks, shares = sums.total
-    lengths = sums.length
-    return {
-        "mean": float(returns.mean()),
-        "risk": float(risks.mean()),
-        "lpm": float(lower_partial_moment(returns, float(np.asarray(env.initial_wealth)), 1)),
-        "share": float(shares.sum() / lengths.sum()),
+    sums = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1)[:, :n_episodes], *blocks)
+    returns, risks, shares = (total.astype(float) for total in sums.total)
+    wealth = float(np.asarray(env.initial_wealth))
+    numbers = {
+        "mean": returns.mean(axis=1),
+        "risk": risks.mean(axis=1),
+        "lpm": np.array([lower_partial_moment(each, wealth, 1) for each in returns]),
+        "share": shares.sum(axis=1) / sums.length.sum(axis=1),
     }
+    return {name: values.reshape(thetas.shape[:-1]) for name, values in numbers.items()}
+
+
+@jax.jit
+def _episodes(policy: Product, env: Consumption, thetas: Array, key: Array, first: Any) -> Any:
+    """Episodes ``first`` to ``first + BLOCK`` of every policy: sums (policies, episodes)."""
+    keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(first + jnp.arange(BLOCK))
+    pairs = jnp.repeat(thetas, BLOCK, axis=0), jnp.tile(keys, len(thetas))
+
+    def one(pair: tuple[Array, Array]) -> EpisodeSums:
+        act = Partial(_act, policy, pair[0])
+        return run_episode(env, act, pair[1], Partial(_measure, env), HORIZON)
+
+    sums = map_batch(one, pairs, tile=BLOCK)
+    return jax.tree.map(lambda x: x.reshape(len(thetas), BLOCK), sums)
 
 
 def _act(policy: Product, theta: Any, obs: Any, key: Any) -> Any:
     return policy.sample(theta, obs, policy.draw(key))
 
 
-def _measure(env: Consumption, transition: Transition[Any]) -> tuple[Array, Array, Array]:
+def _measure(
+    env: Consumption, transition: Transition[Any], next_action: Any
+) -> tuple[Array, Array, Array]:
     """Reward, the proxy's signal, and the share at risk."""
     risk = shortfall(env.step_target(transition), transition.reward, 1)
     return transition.reward, risk, jnp.clip(transition.action[0], 0.0, 1.0)
