@@ -10,7 +10,31 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
 import hypothesis
 import jax
+import jaxtyping
 import pytest
+
+# The types of all calls are checked, except where Python environments are stepped one by one:
+# there the checks would take most of the time.
+STEPPED = {
+    "downside.environments.python",
+    "downside.environments.vectors",
+    "downside.training.collecting",
+    "downside.training.experience",
+    "downside.training.host",
+    "downside.training.lockstep",
+    "downside.training.sampling",
+    "downside.training.streams",
+}
+SOURCE = Path(__file__).parents[1] / "src"
+MODULES = {
+    ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+    for path in SOURCE.rglob("*.py")
+    if path.name != "__init__.py"  # a package would stand for all that is in it
+}
+assert MODULES > STEPPED
+jaxtyping.install_import_hook(
+    sorted(MODULES - STEPPED), "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
+)
 
 hypothesis.settings.register_profile("fixed", derandomize=True)
 hypothesis.settings.load_profile("fixed")  # the same cases every time
