@@ -28,6 +28,7 @@ from downside.policies import Beta, Gaussian, Product, SquashedGaussian
 from downside.signals import Constraint, Reward, shortfall
 from downside.store.writing import replace_file
 from downside.training.batches import Batches
+from downside.training.run import Report
 
 HORIZON = Consumption().horizon
 BLOCK = 100  # episodes of one call, while learning and in the end: one program for both
@@ -167,8 +168,8 @@ def train(
     """Learning curves (thresholds, seeds, evaluations) and the final parameters.
 
     In the workshop nothing that was done is done again: the learners keep their checkpoints there,
-    and every evaluation is a line of a file. A line is written before the training goes on, so the
-    learners that are found there stand where the next line is due.
+    and every evaluation is a line of a file. A line is written before the learners are saved, so
+    the learners that are found there are never ahead of it.
     """
     preset = PRESETS[name]
     work = workshop.bench(f"{name}-{env.target}")
@@ -178,13 +179,14 @@ def train(
     agent = Agent(settings, constraints, plan.n_seeds, seed, folder=folder)
     lines = [] if work is None else _read_lines(work / "evaluations.jsonl")
     key = jax.random.fold_in(jax.random.key(seed), 5)
-    for i in range(plan.n_evaluations):
-        agent.learn(-(-plan.n_steps // plan.n_evaluations), progress_bar=False)
-        if i < len(lines):
-            continue
+    pause = preset.period * -(-plan.n_steps // (plan.n_evaluations * preset.period))
+
+    def note(report: Report) -> None:
+        i = agent.steps // pause - 1
+        if agent.steps % pause or i < len(lines):
+            return
         fresh = jax.random.fold_in(key, i)
         found = evaluate(preset.policy, env, agent.theta, fresh, plan.n_episodes)
-        report = jax.tree.map(lambda x: x[-1], agent.records)
         line = {
             "steps": agent.steps,
             "episodes": np.mean(report.episodes).item(),
@@ -195,6 +197,8 @@ def train(
         lines.append(line)
         if work is not None:
             _write_line(work / "evaluations.jsonl", line)
+
+    agent.learn(plan.n_evaluations * pause, progress_bar=False, callback=note)
     curves = {
         what: np.array([line[what] for line in lines]).T.reshape(len(thresholds), plan.n_seeds, -1)
         for what in ("mean", "risk", "multiplier")
