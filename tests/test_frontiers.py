@@ -1,6 +1,9 @@
+import gymnasium
 import numpy as np
 import polars as pl
 import pytest
+from gymnasium import spaces
+from gymnasium.vector import SyncVectorEnv
 
 from downside.control import NRCPO
 from downside.environments import Tabular
@@ -93,6 +96,39 @@ def test_thresholds_are_found_from_a_run_without_a_bound():
     assert made.thresholds[0] == 0.0
     assert 0.5 < made.thresholds[-1] < 1.1
     assert "the risk of a run without a bound" in str(made)
+
+
+class Roads(gymnasium.Env):
+    """The same choice in Python."""
+
+    observation_space, action_space = spaces.Discrete(1), spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return 0, {}
+
+    def step(self, action):
+        risky = 4.0 if self.np_random.random() < 0.5 else -1.0
+        return 0, risky if action else 1.0, True, False, {}
+
+
+def test_the_frontier_of_a_function_that_makes_a_vector_environment():
+    # Every threshold and seed has five copies of the choice, wherever they come from.
+    several = lambda: SyncVectorEnv([Roads] * 5)  # noqa: E731
+    options = {"thresholds": [0.2, 0.7], "n_seeds": 2, "horizon": 1, "period": 50}
+    options |= {"total_timesteps": 500, "n_eval_episodes": 40, "progress_bar": False}
+    vector = frontier(several, target=1.0, **options)
+    copies = frontier(Roads, target=1.0, num_envs=5, **options)
+    np.testing.assert_array_equal(vector.agent.theta, copies.agent.theta)
+    assert vector.to_frame().equals(copies.to_frame())
+    frame = vector.to_frame()
+    assert frame["threshold"].to_list() == [0.2, 0.2, 0.7, 0.7]
+    risky = [
+        float(np.exp(vector.agent.policy.log_prob(theta, 0, 1))) for theta in vector.agent.theta
+    ]
+    # 4 standard errors: a shortfall of 2 with the probability p / 2
+    errors = np.sqrt(np.array([4.0 * p / 2.0 - p**2 for p in risky]) / 40)
+    assert np.all(np.abs(frame["risk"].to_numpy() - risky) <= 4.0 * errors)
 
 
 def made_up(means, risks, thresholds, spread=0.01):

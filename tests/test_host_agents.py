@@ -13,10 +13,14 @@ from gymnasium import spaces
 from downside import defaults, load, load_policy
 from downside.bases import Polynomial
 from downside.control import NAC, NRCPO
+from downside.environments import Tabular
+from downside.environments.gymnasium import GymnasiumEnv
 from downside.policies import Gibbs
-from downside.signals import Constraint
+from downside.signals import Centralised, Constraint
 from downside.store import StoreError
+from downside.studies.training import learner_rows
 from downside.training import hosting
+from downside.training.mean_reward import default_model
 from host_environments import Drift, Endless, Spaces
 
 QUIET = {"progress_bar": False}
@@ -369,3 +373,81 @@ def test_cart_pole_is_learnt_and_judged_as_others_judge():
     (numbers,) = agent.evaluate(5)
     assert numbers.mean.value > 300.0
     assert numbers.cut == 0.0  # the time limit is the problem's own end
+
+
+# One choice: 1 for sure, or 4 and -1 with equal chance. About the mean rewards 1 and 1.5 the proxy
+# is 0 or 1.25, so 1.25 times the probability of the second.
+ROADS = Tabular(
+    transitions=np.array([[[1.0, 0.0], [0.5, 0.5]]]),
+    next_states=np.zeros((1, 2, 2), int),
+    rewards=np.array([[[1.0, 1.0], [4.0, -1.0]]]),
+    ends=np.ones((1, 2, 2), bool),
+    start=np.array([1.0]),
+    discount=1.0,
+    horizon=1,
+)
+
+
+def silent_roads():
+    return Silent(GymnasiumEnv(ROADS))
+
+
+class Silent(gymnasium.Wrapper):
+    """Tells nothing beside the reward."""
+
+    def step(self, action):
+        return (*self.env.step(action)[:4], {})
+
+
+def test_mean_rewards_that_are_not_told_are_learnt_for_training_and_evaluation_alike():
+    options = {"target": Centralised(), "threshold": 0.6, "horizon": 1, "period": 500}
+    model = default_model(spaces.Discrete(1), spaces.Discrete(2), None, rate=1e-3)
+    for rate, given in ((1e-2, {}), (1e-3, {"mean_reward": model})):  # the default is a hundredth
+        agent = NRCPO(silent_roads, **options, **given).learn(20_000, **QUIET)
+        n = 2000
+        found = agent.evaluate(n)
+        (risky,) = risky_roads(agent)
+        # The learnt mean of the second road is off by 2.5 sqrt(rate / 2), half of which counts;
+        # 4 standard errors, with those of the episodes.
+        error = risky * 1.25 * np.sqrt(rate / 2.0) + 1.25 / np.sqrt(n)
+        assert abs(found[0].proxy.value - 1.25 * risky) < 4.0 * error
+        assert found[0].bounds[0].value == found[0].proxy.value
+        assert "mean rewards are those that training learnt" in str(found[0])
+        (row,) = learner_rows(agent, {"n_eval_episodes": n, "settings": {}})
+        assert row["risk"] == found[0].proxy.value
+        assert row["meets"] == (row["risk"] <= 0.6)
+        assert agent.suggest_threshold(n_eval_episodes=n) == 0.5 * row["risk"]
+    told = NRCPO(lambda: GymnasiumEnv(ROADS), **options).evaluate(100)[0]
+    assert not told.learnt_means
+    assert set(told.episodes.signals) <= {0.0, 2.5}
+
+
+def risky_roads(agent):
+    """The probability of the second road, of each learner."""
+    return [float(np.exp(agent.policy.log_prob(theta, 0, 1))) for theta in agent.theta]
+
+
+def test_without_a_bound_there_is_no_risk_about_mean_rewards_that_nobody_tells():
+    agent = NAC(silent_roads, horizon=1, period=100).learn(100, **QUIET)
+    with pytest.raises(ValueError, match=r"ds\.NRCPO\(env, target=\.\.\., threshold=math\.inf"):
+        agent.suggest_threshold(Centralised())
+
+
+@pytest.mark.parametrize("way", ["batches", "online"])
+def test_a_learnt_mean_reward_is_saved_with_the_agent(way, tmp_path):
+    step = {"critic_step_size": 0.02} if way == "online" else {}
+    options = {"target": Centralised(), "threshold": 0.3, "discount": 0.95, "period": PERIOD}
+    agent = NRCPO(Drift, way=way, **options, **step).learn(2 * PERIOD, **QUIET)
+    agent.save(tmp_path / "agent")
+    again = load(tmp_path / "agent", env=Drift)
+    first, second = (one.evaluate(20)[0].proxy.value for one in (agent, again))
+    assert first == second > 0.0
+
+
+@pytest.mark.parametrize(
+    "actions", [spaces.Box(-1.0, 1.0, (2,)), spaces.Dict(a=spaces.Discrete(3), b=spaces.Box(0, 1))]
+)
+def test_mean_rewards_are_learnt_for_actions_of_any_kind(actions):
+    make = lambda: Spaces(spaces.Box(-1.0, 1.0, (2,)), actions)  # noqa: E731
+    agent = NRCPO(make, target=Centralised(), threshold=0.1, discount=0.9, period=PERIOD)
+    assert np.isfinite(agent.learn(PERIOD, **QUIET).evaluate(10)[0].proxy.value)

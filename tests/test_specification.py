@@ -1,11 +1,13 @@
 import re
 
 import pytest
+from gymnasium import spaces
 
 from downside.agents import PID, FixedMultiplier
 from downside.environments import Portfolio
 from downside.signals import Centralised, Fixed, TDError
 from downside.specification import completed, load, make_agent, make_environment
+from downside.training.mean_reward import default_model
 
 PORTFOLIO = {
     "env": "downside/Portfolio-v0",
@@ -57,6 +59,16 @@ def test_rules_for_the_multiplier():
     assert isinstance(rules[0], PID)
     assert isinstance(rules[1], FixedMultiplier)
     assert float(rules[0].rate[0]) == pytest.approx(0.7)
+
+
+def make_mean_reward():
+    return default_model(spaces.Discrete(2), spaces.Discrete(3), None, rate=0.07)
+
+
+def test_a_model_of_the_mean_rewards_comes_from_a_function_that_makes_it():
+    found = make_agent(settings(mean_reward="test_specification:make_mean_reward"))
+    assert found._settings.mean_reward.n_features == 6
+    assert float(found._settings.mean_reward.rate[0]) == pytest.approx(0.07)
 
 
 def test_a_factory_of_ones_own():

@@ -8,6 +8,7 @@ from typing import Any, Literal, final
 
 import jax
 import numpy as np
+from jax.tree_util import Partial
 
 from downside.checks import check_count
 from downside.environments.misfits import check_observations
@@ -24,6 +25,7 @@ from downside.training.failures import explain
 from downside.training.hosting import Hosting, advance_on, without_episodes
 from downside.training.interrupts import Interrupts
 from downside.training.keeping import Keeper, Saved, stacked, thinned
+from downside.training.mean_reward import predicted
 from downside.training.pacing import Pace
 from downside.training.progress import TrainingBar
 from downside.training.recorded import start_recorded
@@ -261,6 +263,11 @@ class Agent:
             )
         with self._in_precision():
             found = self._evaluate_one(0, goal, n_eval_episodes, deterministic=False, seed=1)
+        if "proxy" not in found.measures:
+            raise ValueError(
+                f"{goal[0]} needs what is learnt together with a bound on it; learn with "
+                "ds.NRCPO(env, target=..., threshold=math.inf) and ask that agent"
+            )
         if not found.proxy.value > 0:
             raise ValueError("the policy has no risk about this target; there is nothing to bound")
         return 0.5 * found.proxy.value
@@ -294,6 +301,11 @@ class Agent:
         """Fresh episodes of learner i about ``goal``, target and order."""
         theta, constraints = self.theta[i], self.constraints[i // self.n_seeds]
         options |= {"constraints": constraints, "deterministic": deterministic}
+        if self._settings.mean_reward is not None:
+            model, weights = jax.tree.map(
+                lambda x: x[i], (self._settings.mean_reward, self._state.learners.mean_reward)
+            )
+            options["means"] = Partial(predicted, model, weights)
         if self._host is None or self._hosting is None:
             options["n_episodes"] = n_episodes or 10_000
             return evaluate_ours(self.env, self.policy, theta, goal, **options)

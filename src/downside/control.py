@@ -26,6 +26,7 @@ from downside.defaults import (
     default_policy,
     hosting_for,
     limit_on_host,
+    mean_reward_for,
     problem_of,
 )
 from downside.environments.base import Environment
@@ -34,7 +35,7 @@ from downside.environments.python import wrap
 from downside.policies import Gibbs
 from downside.policies.base import Policy
 from downside.recipes import write_recipe
-from downside.signals import Constraint, Reward
+from downside.signals import Centralised, Constraint, Reward
 from downside.training.batches import Batches
 from downside.training.cutting import usual_limit
 from downside.training.hosting import Hosting
@@ -131,6 +132,8 @@ def build(
     default settings are then those of `TABULAR` and `SEVERAL_STATES`. A discounted problem
     without a horizon or a time limit is begun anew after 3 / (1 - discount) steps
     (``episode_limit``), unless it is a vector environment without resets of single copies.
+    Where a bound is about mean rewards that the environment does not tell, a model of
+    them is learnt in the same pass (``mean_reward``).
     ``num_envs`` copies of a Python environment make one batch together, as those of a vector
     environment do.
 
@@ -166,6 +169,8 @@ def build(
             chosen = default_policy(host, basis, _named(policy))
         if host.horizon is not None and kind is Batches:
             defaults["value_features"] = Clock(host.horizon)
+        if _needs_means(constraints) and not hosting.means and "mean_reward" not in settings:
+            defaults["mean_reward"] = mean_reward_for(host)
         limit = limit_on_host(host)
         defaults |= _on_host(kind, num_envs, settings)
     if kind is Batches and limit is not None:
@@ -275,6 +280,11 @@ def _check_ours(**options: Any) -> None:
                 f"{name} is {value!r}, which is for Gymnasium environments; ours have their own "
                 "discount and horizon, such as ds.Portfolio(discount=0.99)"
             )
+
+
+def _needs_means(constraints: Sequence[tuple[Constraint, ...]]) -> bool:
+    """Whether a bound is about the mean rewards."""
+    return any(isinstance(one.target, Centralised) for each in constraints for one in each)
 
 
 def _settle_constraints(options: dict[str, Any]) -> list[tuple[Constraint, ...]]:

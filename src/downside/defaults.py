@@ -30,6 +30,7 @@ from downside.policies.spaces import policy_for
 from downside.records import record, static
 from downside.training.cutting import usual_limit
 from downside.training.hosting import Hosting, alone
+from downside.training.mean_reward import MeanReward, default_model
 from downside.training.recorded import Hosted
 from downside.training.trees import copied, empty, stack
 
@@ -145,6 +146,23 @@ def widened(basis: FromSpace, space: spaces.Space[Any]) -> FromSpace:
     known = np.where(np.isfinite(half), half / 4.0, seen)
     scale = np.clip(known, seen, 10.0 * seen).astype(np.float32)
     return replace(basis, basis=replace(inner, inputs=replace(inner.inputs, scale=scale)))
+
+
+def mean_reward_for(host: HostEnvironment | HostVector) -> MeanReward:
+    """A model of r(s, a) for the spaces, learnt at a rate of a tenth.
+
+    With numbered states and actions each cell has a mean of its own, and a smaller rate keeps the
+    noise of single rewards out of it: a hundredth, or the cells / 10,000 where there are many. The
+    sizes of what has no bounds are measured as those of the policy's observations are.
+    """
+    observations, actions = host.observation_space, host.action_space
+    if isinstance(observations, spaces.Discrete) and isinstance(actions, spaces.Discrete):
+        cells = int(observations.n) * int(actions.n)
+        return default_model(observations, actions, None, min(max(cells / 10_000, 0.01), 0.1))
+    seen = random_steps(alone(host), N_SAMPLE)[0]
+    actions.seed(0)
+    drawn = stack([copied(actions.sample()) for _ in jax.tree.leaves(seen)[0]])
+    return default_model(observations, actions, (seen, drawn), rate=0.1)
 
 
 def limit_on_host(host: HostEnvironment | HostVector) -> int | None:

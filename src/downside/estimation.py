@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from downside.training.experience import (
     source_of,
 )
 from downside.training.features import MAX_FEATURES, features_for
-from downside.training.mean_reward import MeanReward, misfit
+from downside.training.mean_reward import MeanReward, default_model, misfit
 from downside.training.prediction import Prediction
 
 N_POINTS = 20
@@ -205,12 +205,11 @@ def _features(
 def _default_model(
     source: CompiledSource | HostSource, transitions: Any, total_timesteps: int
 ) -> MeanReward:
-    """On features of its own, at a rate at which each of them is learnt within the run."""
-    spaces = source.observation_space, source.action_space
+    """At a rate at which each of its features is learnt within the run."""
     sample = jax.tree.map(np.asarray, (transitions.obs, transitions.action))
-    features = features_for(*spaces, None, sample)
-    rate = float(np.clip(10.0 * features.n_features / total_timesteps, 1e-3, 0.1))
-    return MeanReward(Partial(_at_no_time, features), features.n_features, rate)
+    model = default_model(source.observation_space, source.action_space, sample, rate=1e-3)
+    rate = float(np.clip(10.0 * model.n_features / total_timesteps, 1e-3, 0.1))
+    return replace(model, rate=rate)
 
 
 def _default_critic(n_features: int, moving: bool, total_timesteps: int) -> Critic[Any]:
@@ -295,10 +294,6 @@ def _without_time(features: Partial, obs: Any, action: Any, time: Any) -> Array:
 
 def _call(features: Any, obs: Any, action: Any, time: Any) -> Array:
     return features(obs, action, time)
-
-
-def _at_no_time(features: Any, obs: Any, action: Any) -> Array:
-    return features(obs, action, jnp.asarray(0))
 
 
 def _action_probabilities(policy: Any, params: Any, obs: Any) -> Array:

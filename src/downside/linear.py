@@ -66,7 +66,8 @@ def solve_positive(matrix: Float[Array, "n n"], right: Float[Array, "n m"]) -> F
     scaled = matrix * unit[:, None] * unit
 
     def one(column: Array) -> Array:
-        return conjugate_gradients(lambda x: jnp.sum(scaled * x, axis=1), column * unit, 50) * unit
+        apply = lambda x: products(scaled, x[:, None])[:, 0]  # noqa: E731 (symmetric)
+        return conjugate_gradients(apply, column * unit, 50) * unit
 
     return jax.vmap(one, in_axes=1, out_axes=1)(right)
 

@@ -9,6 +9,8 @@ from downside.defaults import Clock
 from downside.policies.plain import KNOWN as POLICIES
 from downside.policies.plain import from_plain, to_plain
 from downside.store import StoreError
+from downside.training.features import StateActionFeatures
+from downside.training.mean_reward import MeanReward
 
 MISSING = "$missing"
 
@@ -24,6 +26,8 @@ KNOWN: Mapping[str, type[Any]] = POLICIES | {
         Ascent,
         FixedMultiplier,
         Clock,
+        MeanReward,
+        StateActionFeatures,
         critics.GQ,
         critics.LSTD,
         critics.MonteCarlo,

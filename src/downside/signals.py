@@ -102,7 +102,10 @@ class Centralised(Target):
     ) -> Float[Array, ""]:
         """The exact mean reward."""
         if transition.mean_reward is None:
-            raise ValueError("Centralised() needs mean rewards, and this environment has none")
+            raise ValueError(
+                "Centralised() needs mean rewards, and this environment tells none; give a model "
+                "of them, mean_reward=MeanReward(...) of downside.training.mean_reward"
+            )
         return transition.mean_reward
 
 

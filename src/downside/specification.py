@@ -180,7 +180,8 @@ def _options(whole: Mapping[str, Any]) -> dict[str, Any]:
         options["multiplier"] = _multiplier(options["multiplier"])
     for key in ("value_features", "mean_reward"):
         if isinstance(options.get(key), str):
-            options[key] = load(key, options[key])
+            function = load(key, options[key])
+            options[key] = function() if key == "mean_reward" else function  # which makes a model
     return options
 
 

@@ -20,3 +20,22 @@ def test_a_large_one_is_applied_and_inverted_as_a_small_one(monkeypatch):
         np.testing.assert_allclose(found.apply(v), matrix @ gradient, rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(found.invert(jnp.float32(damping), v), expected, rtol=1e-3)
         assert float(found.size) == pytest.approx(np.trace(matrix) / 12, rel=1e-5)
+
+
+def test_a_large_one_of_numbered_states_is_a_block_for_each_state(monkeypatch):
+    # Scores of a Gibbs policy on one-hot states are e_s x (e_a - p_s): F is made of one block for
+    # each state, E[(e_a - p)(e_a - p)'], and its inverse of theirs.
+    monkeypatch.setattr(fisher, "MANY", 5)
+    rng = np.random.default_rng(3)
+    n_states, n_actions, n_steps, damping = 4, 3, 200, 0.05
+    states, actions = rng.integers(n_states, size=n_steps), rng.integers(n_actions, size=n_steps)
+    p = rng.dirichlet(np.ones(n_actions), size=n_states)
+    inner = np.eye(n_actions)[actions] - p[states]
+    score = (np.eye(n_states)[states][:, :, None] * inner[:, None]).reshape(n_steps, -1)
+    gradient = rng.normal(size=(n_states, n_actions))
+    blocks = [inner[states == s].T @ inner[states == s] / n_steps for s in range(n_states)]
+    rows = zip(blocks, gradient, strict=True)
+    expected = [np.linalg.solve(block + damping * np.eye(n_actions), g) for block, g in rows]
+    found = fisher.fisher_of(jnp.asarray(score, jnp.float32))
+    solved = found.invert(jnp.float32(damping), jnp.asarray(gradient.ravel(), jnp.float32))
+    np.testing.assert_allclose(solved, np.concatenate(expected), rtol=1e-3, atol=1e-3)

@@ -1,5 +1,9 @@
 """Streams of steps in Python environments: where their episodes end, and what they act on."""
 
+import threading
+import time
+from types import SimpleNamespace
+
 import gymnasium
 import numpy as np
 import pytest
@@ -12,6 +16,7 @@ from downside.control import NRCPO
 from downside.defaults import hosting_for, limit_on_host
 from downside.environments.python import wrap
 from downside.policies import Gibbs
+from downside.training import progress
 from downside.training.collecting import Apart, Host
 from downside.training.progress import TrainingBar
 from downside.training.sampling import sampler
@@ -129,3 +134,29 @@ def test_how_far_a_period_is_can_be_seen_while_it_is_recorded():
     assert envs[1].seen == [5, 6, 7, 8, 9] * 2
     bar = TrainingBar(100, 20, np.zeros((1, 0)), shown=False, acted=lambda: 7)
     assert str(bar._bar.columns[0](bar._bar.tasks[0])) == "27 steps"
+
+
+def test_a_log_file_has_lines_while_a_slow_period_is_recorded(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "LOG_SECONDS", 0.01)
+    acted, enough = [], threading.Event()
+
+    def count():
+        acted.append(None)
+        if len(acted) == 3:
+            enough.set()
+        return len(acted)
+
+    for shown in (True, False):
+        with TrainingBar(100, 20, np.zeros((1, 0)), shown=shown, acted=count):
+            assert enough.wait(10.0)
+        lines = capsys.readouterr().err.splitlines()
+        assert lines[:2] == (
+            ["21 of 100 steps  acting", "22 of 100 steps  acting"] if shown else []
+        )
+    bar = TrainingBar(100, 20, np.zeros((1, 0)), shown=True, acted=lambda: 90)
+    with bar:
+        bar.advance(40, SimpleNamespace(steps=np.zeros(2), returns=np.array([1.0, 2.0])), 0.5)
+        deadline = time.monotonic() + 10.0
+        while "mean" not in (said := capsys.readouterr().err) and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert said.splitlines()[-1] == "100 of 100 steps  80 learner-steps/s  mean 1.5"

@@ -98,7 +98,7 @@ PROBLEMS = {
     "CliffWalking-v1": Problem(
         "CliffWalking-v1", 160_000, -60.0, options={**SLIPPERY, "discount": 0.99}, tabular=True
     ),
-    "Taxi-v4": Problem("Taxi-v4", 40_000, 6.0, options={"discount": 0.99}, tabular=True),
+    "Taxi-v4": Problem("Taxi-v4", 160_000, 6.0, options={"discount": 0.99}, tabular=True),
     "Blackjack-v1": Problem(
         "Blackjack-v1",
         40_000,

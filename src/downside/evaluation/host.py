@@ -1,14 +1,16 @@
 """Fresh episodes of a policy in a Python environment."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 
 from downside.checks import check_count
+from downside.environments.base import Transition
 from downside.environments.episodes import enough_steps
 from downside.environments.python import HostEnvironment, HostTransition
 from downside.evaluation.result import Evaluation
@@ -32,6 +34,7 @@ def evaluate_host(
     constraints: Sequence[Constraint] = (),
     log_returns: bool | None = None,
     deterministic: bool = False,
+    means: Callable[[Any, Any], Any] | None = None,
 ) -> Evaluation:
     """Run fresh episodes of ``act(obs, rng) -> action`` and put its risk into numbers.
 
@@ -40,8 +43,8 @@ def evaluate_host(
     honours its seed. An episode is cut after ``max_steps``: by default at the horizon, or where the
     discount leaves next to nothing, else after 10,000 steps; the share of those that were cut is
     reported. ``log_returns`` says whether rewards are log-returns; by default the environment's
-    attribute of that name does. `Centralised` needs ``info["mean_reward"]``; without it the proxy
-    is left out.
+    attribute of that name does. `Centralised` needs ``info["mean_reward"]`` or, where there is
+    none, ``means(obs, action)``; without both the proxy is left out.
 
     >>> from downside.environments.python import wrap
     >>> lake = wrap("FrozenLake-v1", discount=0.99)
@@ -54,7 +57,7 @@ def evaluate_host(
     check_count("seed", seed, least=0)
     goal = as_target(target)
     limit = max_steps or host.horizon or enough_steps(host.discount) or MOST_STEPS
-    recorder = _Recorder(goal, order, constraints, host, n_eval_episodes)
+    recorder = _Recorder(goal, order, constraints, host, n_eval_episodes, means)
     for episode in range(n_eval_episodes):
         words = np.random.SeedSequence((seed, episode)).generate_state(2)
         rng = np.random.default_rng(words[1])
@@ -90,7 +93,9 @@ class _Recorder:
         constraints: Sequence[Constraint],
         host: HostEnvironment,
         n_episodes: int,
+        means: Callable[[Any, Any], Any] | None,
     ) -> None:
+        self._means = means if means is None or isinstance(means, Partial) else Partial(means)
         self._make = partial(Judge.of, goal, order, constraints, host.discount, host.horizon)
         self.judge: Any = None
         self.ended = np.zeros(n_episodes, bool)
@@ -101,7 +106,8 @@ class _Recorder:
 
     def add(self, episode: int, step: HostTransition) -> None:
         if self.judge is None:
-            self.judge = self._make(knows_means=step.mean_reward is not None)
+            told = step.mean_reward is not None
+            self.judge = self._make(knows_means=told, means=None if told else self._means)
         if step.time == 0:
             self._rewards.append([])
         self._rewards[-1].append(step.reward)
@@ -134,8 +140,11 @@ class _Recorder:
 
 
 @jax.jit
-def _measure(judge: Judge, steps: Any) -> Any:
-    return jax.vmap(judge.measure)(steps)
+def _measure(judge: Judge, steps: HostTransition) -> Any:
+    def one(step: HostTransition) -> Any:
+        return judge.measure(Transition(**vars(step), next_state=None))
+
+    return jax.vmap(one)(steps)
 
 
 def _says_log_returns(host: HostEnvironment) -> bool:

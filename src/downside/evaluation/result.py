@@ -63,7 +63,8 @@ class Evaluation:
     95% bootstrap interval: ``evaluation["cvar"]``. All but the undiscounted mean are of the return
     as the problem discounts it. ``proxy`` is what is constrained, ``path_shortfall`` what it
     bounds, ``lpm`` what users mean: the lower partial moment about ``about``, the fixed target or
-    else the policy's own mean return.
+    else the policy's own mean return. ``learnt_means`` says that the mean rewards of `Centralised`
+    are those that were learnt.
 
     >>> rng = np.random.default_rng(0)
     >>> result = Evaluation.of_episodes(rng.normal(2.0, 1.0, 4000), target=1.0)
@@ -77,6 +78,7 @@ class Evaluation:
     discount: float = 1.0
     deterministic: bool = False
     bounds: tuple[Bound, ...] = ()
+    learnt_means: bool = False
 
     @staticmethod
     def of_episodes(
@@ -94,6 +96,7 @@ class Evaluation:
         deterministic: bool = False,
         threshold: float | None = None,
         bounds: tuple[Bound, ...] = (),
+        learnt_means: bool = False,
     ) -> "Evaluation":
         """From recorded episodes, wherever they were run: arrays with a number for each episode.
 
@@ -126,7 +129,8 @@ class Evaluation:
             **columns,
         )
         goal = as_target(target)
-        return Evaluation(episodes, goal, order, float(discount), deterministic, bounds)
+        sums = float(discount), deterministic, bounds
+        return Evaluation(episodes, goal, order, *sums, learnt_means)
 
     @property
     def n_episodes(self) -> int:
@@ -286,6 +290,8 @@ def notes(one: Evaluation) -> list[str]:
     ]
     if one.episodes.signals is None:
         words.append("the proxy is not measured: it needs what only training knows")
+    if one.learnt_means:
+        words.append("mean rewards are those that training learnt; their error counts as risk")
     if one.cut > 0:
         words.append(f"{one.cut:.0%} of the episodes were cut short: what would follow is missing")
     if "lpm0" in one.replicates and one.replicates["lpm0"][0] == 0.0:

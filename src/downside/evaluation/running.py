@@ -1,6 +1,7 @@
 """Fresh episodes of a policy in one of our environments."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -31,12 +32,14 @@ N_PATHS = 1000
 class Judge:
     """What is measured at every step: the proxy of a target, and the signals of constraints.
 
-    None stands for what cannot be measured without values that only training knows.
+    None stands for what cannot be measured without values that only training knows. ``means`` is
+    r(s, a) as it was learnt, for environments that do not tell it.
     """
 
     proxy: Proxy | None
     signals: tuple[Signal | None, ...]
     discount: Any
+    means: Any = None
 
     @staticmethod
     def of(
@@ -46,19 +49,25 @@ class Judge:
         discount: Any,
         horizon: int | None,
         knows_means: bool,
+        means: Any = None,
     ) -> "Judge":
         """For a problem with this discount and horizon."""
+        knows_means = knows_means or means is not None
         proxy = Proxy(target, discount, horizon, order)
         signals = [constraint.signal(discount, horizon) for constraint in constraints]
         return Judge(
             proxy if _can_measure(proxy, knows_means) else None,
             tuple(signal if _can_measure(signal, knows_means) else None for signal in signals),
             discount,
+            means,
         )
 
     def measure(self, transition: Any) -> Any:
         """Reward; discounted reward, step target and signal; each constraint's signal."""
         known = Predictions()
+        if transition.mean_reward is None and self.means is not None:
+            learnt = self.means(transition.obs, transition.action)
+            transition = replace(transition, mean_reward=learnt)
         reward, zero = transition.reward, jnp.zeros_like(transition.reward)
         weight = self._weight(self.discount, transition)
         target, signal = zero, zero
@@ -92,6 +101,7 @@ def evaluate_risk(
     constraints: Sequence[Constraint] = (),
     log_returns: bool | None = None,
     deterministic: bool = False,
+    means: Callable[[Any, Any], Any] | None = None,
 ) -> Evaluation:
     """Run fresh episodes of a policy and put its risk into numbers, side by side.
 
@@ -99,7 +109,8 @@ def evaluate_risk(
     i depends on the key and i alone, so that policies meet the same noise. The steps are those of
     the horizon, or as many as the discount lets count, or ``max_steps``. ``log_returns`` says
     whether rewards are log-returns, where the environment does not. ``deterministic`` is only
-    reported.
+    reported. ``means(obs, action)`` is what `Centralised` takes where the environment does not know
+    its mean rewards.
 
     >>> import jax, jax.numpy as jnp
     >>> from downside.environments import Portfolio
@@ -115,7 +126,9 @@ def evaluate_risk(
             "TDError() needs the value function of the policy; learn one, or evaluate with "
             "Centralised() or a number"
         )
-    judge = Judge.of(goal, order, constraints, env.discount, env.horizon, knows_means=True)
+    judge = Judge.of(
+        goal, order, constraints, env.discount, env.horizon, knows_means=True, means=means
+    )
     sums, paths, ended = rollout_paths(
         env,
         act,
@@ -165,6 +178,7 @@ def judged(
         paths=paths[:N_PATHS],
         discount=float(judge.discount),
         deterministic=deterministic,
+        learnt_means=judge.means is not None,
         bounds=tuple(
             Bound(
                 name_of(constraint.target, constraint.order),

@@ -41,8 +41,8 @@ class StateActionFeatures:
             n = n * self.horizon if self.by_step else n + 3
         return n * (self.n_actions or 1)
 
-    def __call__(self, obs: Any, action: Any, time: Any) -> Float[Array, " n"]:
-        """The features (n,)."""
+    def __call__(self, obs: Any, action: Any, time: Any = 0) -> Float[Array, " n"]:
+        """The features (n,); without a horizon the time does not matter."""
         x = jnp.asarray(self.basis((obs, action) if self.n_actions is None else obs))
         if self.horizon is not None and self.by_step:
             x = jnp.outer(jax.nn.one_hot(time, self.horizon, dtype=x.dtype), x).reshape(-1)

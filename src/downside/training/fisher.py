@@ -40,10 +40,11 @@ def fisher_of(score: Float[Array, "t P"]) -> Fisher:
 def _large(score: Float[Array, "t P"]) -> Fisher:
     """By conjugate gradients."""
     n_steps, n_params = score.shape
+    across = score.T
 
     def apply(v: Array) -> Array:
-        along = jnp.sum(score * v, axis=1)  # in a fixed order, as the sums of `products`
-        return jnp.sum(score * along[:, None], axis=0) / n_steps
+        along = products(across, v[:, None])
+        return products(along, score)[0] / n_steps
 
     def invert(damping: Array, gradient: Array) -> Array:
         return conjugate_gradients(lambda v: apply(v) + damping * v, gradient, N_CONJUGATE)

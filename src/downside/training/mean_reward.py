@@ -1,17 +1,19 @@
 """A model of the mean reward r(s, a), learnt in the same pass as the critics."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any, final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from gymnasium import Space
 from jax.tree_util import Partial
 from jaxtyping import Array, Float
 
 from downside.checks import check_positive
 from downside.records import record, static
+from downside.training.features import features_for
 
 
 @final
@@ -37,7 +39,8 @@ class MeanReward:
 
     def __post_init__(self) -> None:
         check_positive("rate", self.rate)
-        if not isinstance(self.features, Partial):  # a pytree, so that it can pass through jit
+        if not (isinstance(self.features, Partial) or is_dataclass(self.features)):
+            # a pytree, so that it can pass through jit
             object.__setattr__(self, "features", Partial(self.features))
 
     def init(self) -> Float[Array, " n"]:
@@ -53,6 +56,24 @@ class MeanReward:
         m = self.features(obs, action)
         size = jnp.maximum(m @ m, jnp.finfo(m.dtype).tiny)
         return weights + self.rate * (reward - weights @ m) * m / size
+
+
+def predicted(model: MeanReward, weights: Any, obs: Any, action: Any) -> Float[Array, ""]:
+    """`MeanReward.predict` as a function, for programs that are compiled once for all weights."""
+    return model.predict(weights, obs, action)
+
+
+def default_model(
+    observations: Space[Any], actions: Space[Any], sample: Any, rate: float
+) -> MeanReward:
+    """On features of its own; ``sample`` is a pair of stacked observations and actions.
+
+    >>> from gymnasium import spaces
+    >>> default_model(spaces.Discrete(3), spaces.Discrete(2), None, rate=0.01).n_features
+    6
+    """
+    features = features_for(observations, actions, None, sample)
+    return MeanReward(features, features.n_features, rate)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """One bar on standard error while something long runs."""
 
-import time
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, final
 
@@ -38,9 +38,10 @@ LOG_SECONDS = 30.0
 class TrainingBar:
     """Steps done, speed, time left, mean return, risk against its bound, and multiplier.
 
-    One bar in a terminal; elsewhere, as in a log file, a line every `LOG_SECONDS`. With several
+    One bar in a terminal; elsewhere, as in a log file, a line every `LOG_SECONDS`, also while a
+    slow environment makes the steps of one update. With several
     thresholds or seeds, the numbers are means over all learners. ``acted`` tells how many steps of
-    each learner were made since the last update, where a slow environment makes them one by one.
+    each learner were made since the last update, where an environment makes them one by one.
     """
 
     def __init__(
@@ -54,8 +55,9 @@ class TrainingBar:
     ) -> None:
         self._console = Console(stderr=True)
         self._total, self._thresholds, self._shown = total, thresholds, shown
+        self._acted = acted or (lambda: 0)
         self._bar = Progress(
-            _Steps(acted or (lambda: 0)),
+            _Steps(self._acted),
             BarColumn(bar_width=24),
             TextColumn("{task.percentage:>3.0f}%"),
             TimeRemainingColumn(),
@@ -64,16 +66,19 @@ class TrainingBar:
             transient=True,
             disable=not (shown and self._console.is_terminal),
         )
-        words = "compiling" if acted is None else "acting"
-        self._task = self._bar.add_task("training", total=total, completed=done, words=words)
+        self._words = "compiling" if acted is None else "acting"
+        self._task = self._bar.add_task("training", total=total, completed=done, words=self._words)
         self._last = done
-        self._next_line = time.monotonic() + LOG_SECONDS
+        self._over = threading.Event()
 
     def __enter__(self) -> "TrainingBar":
         self._bar.start()
+        if self._shown and not self._console.is_terminal:
+            threading.Thread(target=self._log, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._over.set()
         self._bar.stop()
 
     def advance(self, done: int, report: Any, seconds: float) -> None:
@@ -83,16 +88,18 @@ class TrainingBar:
         for j in range(self._thresholds.shape[1]):
             risk, bound = _mean(report.risks[:, j]), _mean(self._thresholds[:, j])
             words.append(f"risk {risk} of {bound}, multiplier {_mean(report.multipliers[:, j])}")
-        self._last = done
-        self._bar.update(self._task, completed=done, words="  ".join(words))
-        if not self._console.is_terminal and time.monotonic() >= self._next_line:
-            self.say(f"{done:,} of {self._total:,} steps  " + "  ".join(words))
-            self._next_line = time.monotonic() + LOG_SECONDS
+        self._last, self._words = done, "  ".join(words)
+        self._bar.update(self._task, completed=done, words=self._words)
 
     def say(self, line: str) -> None:
         """One line, unless nothing is wanted."""
         if self._shown:
             self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def _log(self) -> None:
+        while not self._over.wait(LOG_SECONDS):
+            done = min(self._last + self._acted(), self._total)
+            self.say(f"{done:,} of {self._total:,} steps  {self._words}")
 
 
 @final
