@@ -9,22 +9,33 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from types import MappingProxyType
 from typing import Any
 
 import altair as alt
+import numpy as np
 import polars as pl
+
+from downside.report.style import GREY, INK, PALETTE, Look
 
 Row = Mapping[str, Any]
 Table = pl.DataFrame | Sequence[Row]
 Json = dict[str, Any]
 
 ALL = "all"
-# Okabe and Ito's colours; the first blue a little lighter, for dark pages
-PALETTE = ("#1F86CC", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9")
-DASHES = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [12, 4], [4, 4])
-SHAPES = ("circle", "triangle-up", "square", "diamond", "cross", "triangle-down")
-GREY = "#8a8f98"
+DASHES = {"-": [1, 0], "--": [7, 3], ":": [2, 2], "-.": [9, 3, 2, 3]}
+MORE_DASHES = ([12, 4], [4, 4])
+SHAPES = {
+    "o": "circle",
+    "^": "triangle-up",
+    "s": "square",
+    "D": "diamond",
+    "x": "cross",
+    "v": "triangle-down",
+}
+STAR = "M0,-1L.22,-.31L.95,-.31L.36,.12L.59,.81L0,.38L-.59,.81L-.36,.12L-.95,-.31L-.22,-.31Z"
 DIGITS = 4
+MIDDLE = (0.1, 0.5, 0.9)  # of the seeds: the ends of a band, and the median
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 _TEXT = {"labelColor": "currentColor", "titleColor": "currentColor"}
@@ -134,13 +145,15 @@ def learning_curves(
     alt_text: str,
     pickers: Sequence[Picker] = (),
     rules: Table = (),
+    looks: Mapping[str, Look] = MappingProxyType({}),
     height: int = 260,
 ) -> Json:
     """A line for each value of the column ``line``, with a band if there are ``low`` and ``high``.
 
     A picker's name is a column of the table; only rows with the picked value are shown, all of
     them at `ALL`. ``rules`` are horizontal lines: ``value`` and ``label``, the pickers' columns
-    where a rule stands for some of them only, and ``line`` where it belongs to one.
+    where a rule stands for some of them only, and ``line`` where it belongs to one. ``looks`` are
+    those of lines that have one in a static figure too.
 
     >>> rows = [dict(n=n, mean=1 / n, low=0.5 / n, high=2 / n, method="TD") for n in (1, 2)]
     >>> chart = learning_curves(
@@ -158,7 +171,7 @@ def learning_curves(
         x=alt.X(x.column, **x.encoding()),
         color=alt.Color(
             f"{line}:N",
-            scale=_scale(names, PALETTE),
+            scale=_colours(names, looks),
             sort=names,
             legend=alt.Legend(
                 symbolType="stroke", symbolOpacity=1.0, symbolSize=300, columns=_columns(names)
@@ -181,13 +194,13 @@ def learning_curves(
     layers.append(
         base.mark_line(strokeWidth=2, clip=True).encode(
             y=alt.Y(y.column, **y.encoding()),
-            strokeDash=alt.StrokeDash(f"{line}:N", scale=_scale(names, DASHES, 1), sort=names),
+            strokeDash=alt.StrokeDash(f"{line}:N", scale=_dashes(names, looks), sort=names),
             opacity=shown,
             tooltip=tooltip,
         )
     )
     if levels := _rows(rules):
-        layers += _levels(levels, y, pickers, line, _scale(names, PALETTE))
+        layers += _levels(levels, y, pickers, line, _colours(names, looks))
     layers[0] = layers[0].add_params(highlight)
     return _finished(alt.layer(*layers), figure, pickers, alt_text, height)
 
@@ -231,14 +244,17 @@ def frontier(
     alt_text: str,
     references: Table = (),
     hull: str | None = None,
+    looks: Mapping[str, Look] = MappingProxyType({}),
     height: int = 380,
 ) -> tuple[Json, Picker]:
-    """A point for each policy, a line through the medians, and a picker of the risk.
+    """A point for each policy, a line through the medians with a band, and a picker of the risk.
 
     ``label`` is the column with the line's name, ``order`` the one that orders a line's points
-    (the threshold); ``tooltips`` are columns and their words. ``references`` are policies to
-    compare with (columns as in ``table``, as far as they are known), shown beside the risks that
-    they have. ``hull`` is what mixing some of them reaches at one `Risk`: its column.
+    (the threshold); ``tooltips`` are columns and their words. The band holds the middle 80% of
+    what is upward at each threshold. ``references`` are policies to compare with (columns as in
+    ``table``, as far as they are known), shown beside the risks that they have; those whose
+    ``star`` is true are stars. ``hull`` is what mixing some of them reaches at one `Risk`: its
+    column. ``looks`` are as in `learning_curves`.
     """
     rows, others = _rows(table), _rows(references)
     names = list(dict.fromkeys(str(row[label]) for row in rows))
@@ -256,11 +272,11 @@ def frontier(
     highlight = alt.selection_point(fields=[label], bind="legend", name="highlight")
     colour = alt.Color(
         f"{label}:N",
-        scale=_scale(names, PALETTE),
+        scale=_colours(names, looks),
         sort=names,
         legend=alt.Legend(columns=_columns(names)),
     )
-    shape = alt.Shape(f"{label}:N", scale=_scale(names, SHAPES), sort=names)
+    shape = alt.Shape(f"{label}:N", scale=_shapes(names, looks), sort=names)
     shown = [alt.Tooltip(f"{name}:{_kind(rows, name)}", title=t) for name, t in tooltips.items()]
     layers: list[Any] = []
     if others:
@@ -269,23 +285,38 @@ def frontier(
         filled = [{**rows[0], **row} for row in others]
         seen = f"indexof({[r.column for r in risks if r.column in known]}, risk) >= 0"
         grey = at_picked(filled)
+        policy = [
+            alt.Tooltip(f"{label}:N", title="policy"),
+            *(t for t, name in zip(shown, tooltips, strict=True) if name in known),
+        ]
         layers.append(
             grey.mark_point(
                 size=14, filled=True, color=GREY, opacity=alt.expr(f"{seen} ? 0.55 : 0")
-            ).encode(
-                x=x,
-                y=y,
-                tooltip=[
-                    alt.Tooltip(f"{label}:N", title="policy"),
-                    *(t for t, name in zip(shown, tooltips, strict=True) if name in known),
-                ],
-            )
+            ).encode(x=x, y=y, tooltip=policy)
         )
+        star = grey.transform_filter("datum.star").mark_point(
+            shape=STAR, size=170, filled=True, opacity=alt.expr(f"{seen} ? 1 : 0")
+        )
+        layers.append(star.encode(x=x, y=y, color=alt.value("currentColor"), tooltip=policy))
         if hull is not None:
             edge = grey.transform_filter("datum.hull").mark_line(
                 color=GREY, strokeWidth=1.5, opacity=alt.expr(f"risk === '{hull}' ? 1 : 0")
             )
             layers.append(edge.encode(x=x, y=y, order=alt.Order(f"{hull}:Q")))
+    band = alt.Chart(alt.InlineData(values=_bands(rows, risks, label, order)))
+    layers.append(
+        band.transform_calculate(
+            x="datum[risk]", y=f"datum[{up} + ' low']", high=f"datum[{up} + ' high']"
+        )
+        .mark_area()
+        .encode(
+            x=x,
+            y=y,
+            y2="high:Q",
+            color=colour,
+            opacity=alt.condition(highlight, alt.value(0.18), alt.value(0.03)),
+        )
+    )
     layers.append(
         at_picked(rows)
         .transform_aggregate(x="median(x)", y="median(y)", groupby=[label, order])
@@ -326,6 +357,30 @@ def frontier(
     return _finished(chart, figure, [picker], alt_text, height), picker
 
 
+def _bands(rows: list[Json], risks: Sequence[Risk], label: str, order: str) -> list[Json]:
+    """At each place of a line the median of every risk, and the middle of what is upward."""
+    places: dict[tuple[str, Any], list[Json]] = {}
+    for row in rows:
+        places.setdefault((row[label], row[order]), []).append(row)
+    found: list[Json] = []
+    for (name, place), seeds in places.items():
+        low, middle, high = (
+            {
+                c: _plain(np.quantile([s[c] for s in seeds], q))
+                for r in risks
+                for c in (r.column, r.up)
+            }
+            for q in MIDDLE
+        )
+        ends = {f"{r.up} low": low[r.up] for r in risks} | {
+            f"{r.up} high": high[r.up] for r in risks
+        }
+        found.append(
+            {label: name, order: place, **{r.column: middle[r.column] for r in risks}, **ends}
+        )
+    return found
+
+
 def _columns(names: Sequence[str]) -> Any:
     """As many columns of the legend as fit beside each other.
 
@@ -354,11 +409,32 @@ def _filtered(chart: alt.Chart, rows: Sequence[Row], pickers: Sequence[Picker]) 
     return chart
 
 
-def _scale(names: Sequence[str], values: Sequence[Any], shift: int = 0) -> alt.Scale:
-    """A value for each name; with more names than values, they start again, shifted by some."""
+def _colours(names: Sequence[str], looks: Mapping[str, Look]) -> alt.Scale:
+    own = {name: look.colour for name, look in looks.items()}
+    return _scale(names, PALETTE, own | {k: "currentColor" for k, v in own.items() if v == INK})
+
+
+def _dashes(names: Sequence[str], looks: Mapping[str, Look]) -> alt.Scale:
+    own = {name: DASHES[look.dashes] for name, look in looks.items()}
+    return _scale(names, (*DASHES.values(), *MORE_DASHES), own, shift=1)
+
+
+def _shapes(names: Sequence[str], looks: Mapping[str, Look]) -> alt.Scale:
+    own = {name: SHAPES[look.marker] for name, look in looks.items()}
+    return _scale(names, tuple(SHAPES.values()), own)
+
+
+def _scale(
+    names: Sequence[str], values: Sequence[Any], own: Mapping[str, Any], shift: int = 0
+) -> alt.Scale:
+    """A value for each name, its own if it has one.
+
+    With more names than values, these start again, shifted by some.
+    """
     n = len(values)
     places = [(i + shift * (i // n)) % n for i in range(len(names))]
-    return alt.Scale(domain=list(names), range=[values[i] for i in places])
+    found = [own.get(name, values[i]) for name, i in zip(names, places, strict=True)]
+    return alt.Scale(domain=list(names), range=found)
 
 
 def _finished(

@@ -9,8 +9,10 @@ from downside.exact.portfolio import concave_hull
 from downside.experiments.base import Results
 from downside.experiments.consumption_claims import WINDOW, moving_average, window_of
 from downside.report.charts import ALL, Axis, Json, Picker, Risk, frontier, learning_curves
+from downside.report.consumption_figure import LOOKS as THRESHOLD_LOOKS
 from downside.report.consumption_figure import risk_top
 from downside.report.panels import Panel, bound_words, still
+from downside.report.portfolio_figure import LOOKS
 from downside.report.style import N_POINTS, thinned
 
 RISKS = (
@@ -41,6 +43,7 @@ TOOLTIPS = {
 def portfolio_panels(results: Results) -> list[Panel]:
     """Fig. 4, the proxy beside the LPM, and other methods."""
     risks = [risk for risk in RISKS if f"{risk.column}: figure" in results]
+    presets = results["presets"].tolist()
     chart, picker = frontier(
         list(_policy_rows(results)),
         risks=risks,
@@ -50,10 +53,13 @@ def portfolio_panels(results: Results) -> list[Panel]:
         figure="fig4",
         references=list(_reference_rows(results)),
         hull="proxy",
+        looks={
+            _preset_words(results, name): look for name, look in LOOKS.items() if name in presets
+        },
         alt_text=(
             "Mean return against the picked measure of risk: a point for each learnt policy, a "
-            "line for each preset through the medians at each threshold, grey points for all "
-            "policies of two numbers."
+            "line for each preset through the medians at each threshold with a band, grey points "
+            "for all policies of two numbers, a star for the one that never buys."
         ),
     )
     n_seeds = results["mean: figure"].shape[1]
@@ -77,10 +83,11 @@ def portfolio_panels(results: Results) -> list[Panel]:
         Panel(
             "Fig. 4: the frontier",
             f"A point is one learnt policy ({n_seeds} seeds at each threshold nu), measured over "
-            f"{int(results['episodes']):,} fresh episodes; the line goes through the medians. "
-            "Grey: all 121 policies that order one number at the low rate and another at the high "
-            "one; with the proxy to the right, their hull. Point at a policy for its numbers; a "
-            "click in the legend picks out a preset.",
+            f"{int(results['episodes']):,} fresh episodes; the line goes through the medians, "
+            "the band holds the middle 80% of the means. Star: never buy. Grey: all 121 policies "
+            "that order one number at the low rate and another at the high one; with the proxy to "
+            "the right, their hull. Point at a policy for its numbers; a click in the legend picks "
+            "out a preset.",
             "fig4",
             pickers=[picker],
             charts=[chart],
@@ -101,11 +108,10 @@ def portfolio_panels(results: Results) -> list[Panel]:
 def _policy_rows(results: Results) -> Iterator[Json]:
     measures = [name for name in TOOLTIPS if name not in ("threshold", "seed")]
     for preset in map(str, results["presets"]):
-        steps = int(results[f"steps: {preset}"])
         for k, nu in enumerate(results["thresholds"]):
             for seed in range(results[f"mean: {preset}"].shape[1]):
                 yield {
-                    "preset": f"{preset}, {steps:,} steps",
+                    "preset": _preset_words(results, preset),
                     "place": k,
                     "threshold": bound_words(nu),
                     "seed": seed,
@@ -113,13 +119,18 @@ def _policy_rows(results: Results) -> Iterator[Json]:
                 }
 
 
+def _preset_words(results: Results, preset: str) -> str:
+    return f"{preset}, {int(results[f'steps: {preset}']):,} steps"
+
+
 def _reference_rows(results: Results) -> Iterator[Json]:
     measures = [name for name in TOOLTIPS if f"{name}: two numbers" in results]
     corners = concave_hull(results["proxy: two numbers"], results["discounted: two numbers"]).risk
     for i, (low, high) in enumerate(results["orders: two numbers"]):
-        words = "never buy" if low == high == 0 else f"orders {low} (low rate), {high} (high rate)"
+        never = bool(low == high == 0)
+        words = "never buy" if never else f"orders {low} (low rate), {high} (high rate)"
         numbers = {name: results[f"{name}: two numbers"][i] for name in measures}
-        yield {"preset": words, "hull": numbers["proxy"] in corners, **numbers}
+        yield {"preset": words, "hull": numbers["proxy"] in corners, "star": never, **numbers}
 
 
 CURVES = {
@@ -148,6 +159,7 @@ def consumption_panels(results: Results) -> list[Panel]:
             ),
             line="nu",
             figure="fig5",
+            looks=dict(zip(map(_nu, results["thresholds"]), THRESHOLD_LOOKS, strict=True)),
             pickers=[preset, threshold],
             rules=list(_levels(results, bounds, measure)),
             alt_text=f"{title} against training episodes, a line for each threshold.",
