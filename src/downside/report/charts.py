@@ -13,10 +13,9 @@ from types import MappingProxyType
 from typing import Any
 
 import altair as alt
-import numpy as np
 import polars as pl
 
-from downside.report.style import GREY, INK, PALETTE, Look
+from downside.report.style import INK, PALETTE, Look
 
 Row = Mapping[str, Any]
 Table = pl.DataFrame | Sequence[Row]
@@ -33,9 +32,7 @@ SHAPES = {
     "x": "cross",
     "v": "triangle-down",
 }
-STAR = "M0,-1L.22,-.31L.95,-.31L.36,.12L.59,.81L0,.38L-.59,.81L-.36,.12L-.95,-.31L-.22,-.31Z"
 DIGITS = 4
-MIDDLE = (0.1, 0.5, 0.9)  # of the seeds: the ends of a band, and the median
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 _TEXT = {"labelColor": "currentColor", "titleColor": "currentColor"}
@@ -163,7 +160,7 @@ def learning_curves(
     >>> [layer["mark"]["type"] for layer in chart["layer"]]
     ['area', 'line']
     """
-    rows = _rows(table)
+    rows = rows_of(table)
     names = list(dict.fromkeys(str(row[line]) for row in rows))
     highlight = alt.selection_point(fields=[line], bind="legend", name="highlight")
     shown = alt.condition(highlight, alt.value(1.0), alt.value(0.15))
@@ -171,10 +168,13 @@ def learning_curves(
         x=alt.X(x.column, **x.encoding()),
         color=alt.Color(
             f"{line}:N",
-            scale=_colours(names, looks),
+            scale=colours(names, looks),
             sort=names,
             legend=alt.Legend(
-                symbolType="stroke", symbolOpacity=1.0, symbolSize=300, columns=_columns(names)
+                symbolType="stroke",
+                symbolOpacity=1.0,
+                symbolSize=300,
+                columns=legend_columns(names),
             ),
         ),
     )
@@ -199,10 +199,10 @@ def learning_curves(
             tooltip=tooltip,
         )
     )
-    if levels := _rows(rules):
-        layers += _levels(levels, y, pickers, line, _colours(names, looks))
+    if levels := rows_of(rules):
+        layers += _levels(levels, y, pickers, line, colours(names, looks))
     layers[0] = layers[0].add_params(highlight)
-    return _finished(alt.layer(*layers), figure, pickers, alt_text, height)
+    return finished(alt.layer(*layers), figure, pickers, alt_text, height)
 
 
 def _levels(
@@ -223,165 +223,7 @@ def _levels(
     ]
 
 
-@dataclass(frozen=True)
-class Risk:
-    """A choice for the horizontal axis: its column and words, and what stands upward beside it."""
-
-    column: str
-    words: str
-    up: str
-    up_words: str
-
-
-def frontier(
-    table: Table,
-    *,
-    risks: Sequence[Risk],
-    label: str,
-    order: str,
-    tooltips: Mapping[str, str],
-    figure: str,
-    alt_text: str,
-    references: Table = (),
-    hull: str | None = None,
-    looks: Mapping[str, Look] = MappingProxyType({}),
-    height: int = 380,
-) -> tuple[Json, Picker]:
-    """A point for each policy, a line through the medians with a band, and a picker of the risk.
-
-    ``label`` is the column with the line's name, ``order`` the one that orders a line's points
-    (the threshold); ``tooltips`` are columns and their words. The band holds the middle 80% of
-    what is upward at each threshold. ``references`` are policies to compare with (columns as in
-    ``table``, as far as they are known), shown beside the risks that they have; those whose
-    ``star`` is true are stars. ``hull`` is what mixing some of them reaches at one `Risk`: its
-    column. ``looks`` are as in `learning_curves`.
-    """
-    rows, others = _rows(table), _rows(references)
-    names = list(dict.fromkeys(str(row[label]) for row in rows))
-    picker = Picker("risk", "risk to the right:", {r.column: r.words for r in risks})
-    up = "{" + ", ".join(f"'{r.column}': '{r.up}'" for r in risks) + "}[risk]"
-    words = {r.column: r.words for r in risks}, {r.column: r.up_words for r in risks}
-
-    def at_picked(data: list[Json]) -> alt.Chart:
-        chart = alt.Chart(alt.InlineData(values=data))
-        return chart.transform_calculate(x="datum[risk]", y=f"datum[{up}]")
-
-    scale = alt.Scale(zero=False, nice=True)
-    x = alt.X("x:Q", axis=alt.Axis(title=None, format="~g", tickCount=6), scale=scale)
-    y = alt.Y("y:Q", axis=alt.Axis(title=None, format="~g"), scale=scale)
-    highlight = alt.selection_point(fields=[label], bind="legend", name="highlight")
-    colour = alt.Color(
-        f"{label}:N",
-        scale=_colours(names, looks),
-        sort=names,
-        legend=alt.Legend(columns=_columns(names)),
-    )
-    shape = alt.Shape(f"{label}:N", scale=_shapes(names, looks), sort=names)
-    shown = [alt.Tooltip(f"{name}:{_kind(rows, name)}", title=t) for name, t in tooltips.items()]
-    layers: list[Any] = []
-    if others:
-        known = [name for name in tooltips if name in others[0]]
-        # where a measure is not known, some place inside the picture, and nothing is drawn
-        filled = [{**rows[0], **row} for row in others]
-        seen = f"indexof({[r.column for r in risks if r.column in known]}, risk) >= 0"
-        grey = at_picked(filled)
-        policy = [
-            alt.Tooltip(f"{label}:N", title="policy"),
-            *(t for t, name in zip(shown, tooltips, strict=True) if name in known),
-        ]
-        layers.append(
-            grey.mark_point(
-                size=14, filled=True, color=GREY, opacity=alt.expr(f"{seen} ? 0.55 : 0")
-            ).encode(x=x, y=y, tooltip=policy)
-        )
-        star = grey.transform_filter("datum.star").mark_point(
-            shape=STAR, size=170, filled=True, opacity=alt.expr(f"{seen} ? 1 : 0")
-        )
-        layers.append(star.encode(x=x, y=y, color=alt.value("currentColor"), tooltip=policy))
-        if hull is not None:
-            edge = grey.transform_filter("datum.hull").mark_line(
-                color=GREY, strokeWidth=1.5, opacity=alt.expr(f"risk === '{hull}' ? 1 : 0")
-            )
-            layers.append(edge.encode(x=x, y=y, order=alt.Order(f"{hull}:Q")))
-    band = alt.Chart(alt.InlineData(values=_bands(rows, risks, label, order)))
-    layers.append(
-        band.transform_calculate(
-            x="datum[risk]", y=f"datum[{up} + ' low']", high=f"datum[{up} + ' high']"
-        )
-        .mark_area()
-        .encode(
-            x=x,
-            y=y,
-            y2="high:Q",
-            color=colour,
-            opacity=alt.condition(highlight, alt.value(0.18), alt.value(0.03)),
-        )
-    )
-    layers.append(
-        at_picked(rows)
-        .transform_aggregate(x="median(x)", y="median(y)", groupby=[label, order])
-        .mark_line(strokeWidth=2)
-        .encode(
-            x=x,
-            y=y,
-            color=colour,
-            order=alt.Order(f"{order}:Q"),
-            opacity=alt.condition(highlight, alt.value(1.0), alt.value(0.15)),
-        )
-    )
-    layers.append(
-        at_picked(rows)
-        .mark_point(size=46, filled=True)
-        .encode(
-            x=x,
-            y=y,
-            color=colour,
-            shape=shape,
-            opacity=alt.condition(highlight, alt.value(0.75), alt.value(0.1)),
-            tooltip=[alt.Tooltip(f"{label}:N", title="preset"), *shown],
-        )
-        .add_params(highlight)
-    )
-    layers.append(
-        alt.Chart(alt.InlineData(values=[{}])).mark_text(
-            align="left",
-            fontSize=12,
-            x=0,
-            y=-14,
-            text=alt.expr(_choice(words[1])),
-        )
-    )
-    chart = alt.layer(*layers).properties(
-        title=alt.TitleParams(text=alt.expr(_choice(words[0])), orient="bottom", offset=8)
-    )
-    return _finished(chart, figure, [picker], alt_text, height), picker
-
-
-def _bands(rows: list[Json], risks: Sequence[Risk], label: str, order: str) -> list[Json]:
-    """At each place of a line the median of every risk, and the middle of what is upward."""
-    places: dict[tuple[str, Any], list[Json]] = {}
-    for row in rows:
-        places.setdefault((row[label], row[order]), []).append(row)
-    found: list[Json] = []
-    for (name, place), seeds in places.items():
-        low, middle, high = (
-            {
-                c: _plain(np.quantile([s[c] for s in seeds], q))
-                for r in risks
-                for c in (r.column, r.up)
-            }
-            for q in MIDDLE
-        )
-        ends = {f"{r.up} low": low[r.up] for r in risks} | {
-            f"{r.up} high": high[r.up] for r in risks
-        }
-        found.append(
-            {label: name, order: place, **{r.column: middle[r.column] for r in risks}, **ends}
-        )
-    return found
-
-
-def _columns(names: Sequence[str]) -> Any:
+def legend_columns(names: Sequence[str]) -> Any:
     """As many columns of the legend as fit beside each other.
 
     By the size of the place, since ``width`` is that of the axes, which changes with the legend;
@@ -389,15 +231,6 @@ def _columns(names: Sequence[str]) -> Any:
     """
     each = 7 * max(map(len, names)) + 40
     return alt.expr(f"max(1, floor((0 * width + containerSize()[0] - 60) / {each}))")
-
-
-def _choice(words: Mapping[str, str]) -> str:
-    pairs = ", ".join(f"'{column}': '{text}'" for column, text in words.items())
-    return "{" + pairs + "}[risk]"
-
-
-def _kind(rows: Sequence[Row], column: str) -> str:
-    return "N" if isinstance(rows[0][column], str) else "Q"
 
 
 def _filtered(chart: alt.Chart, rows: Sequence[Row], pickers: Sequence[Picker]) -> alt.Chart:
@@ -409,7 +242,8 @@ def _filtered(chart: alt.Chart, rows: Sequence[Row], pickers: Sequence[Picker]) 
     return chart
 
 
-def _colours(names: Sequence[str], looks: Mapping[str, Look]) -> alt.Scale:
+def colours(names: Sequence[str], looks: Mapping[str, Look]) -> alt.Scale:
+    """Of lines; ink is the colour of the page's text."""
     own = {name: look.colour for name, look in looks.items()}
     return _scale(names, PALETTE, own | {k: "currentColor" for k, v in own.items() if v == INK})
 
@@ -419,7 +253,8 @@ def _dashes(names: Sequence[str], looks: Mapping[str, Look]) -> alt.Scale:
     return _scale(names, (*DASHES.values(), *MORE_DASHES), own, shift=1)
 
 
-def _shapes(names: Sequence[str], looks: Mapping[str, Look]) -> alt.Scale:
+def shapes(names: Sequence[str], looks: Mapping[str, Look]) -> alt.Scale:
+    """Of points."""
     own = {name: SHAPES[look.marker] for name, look in looks.items()}
     return _scale(names, tuple(SHAPES.values()), own)
 
@@ -437,13 +272,14 @@ def _scale(
     return alt.Scale(domain=list(names), range=found)
 
 
-def _finished(
+def finished(
     chart: alt.LayerChart | alt.FacetChart,
     figure: str,
     pickers: Sequence[Picker],
     alt_text: str,
     height: int,
 ) -> Json:
+    """A chart as the page takes it, with its pickers and its words for those who do not see it."""
     whole = chart.add_params(*(picker.parameter(figure) for picker in pickers)).properties(
         width="container", height=height, description=alt_text
     )
@@ -452,13 +288,14 @@ def _finished(
     return {**spec, "config": CONFIG}
 
 
-def _rows(table: Table) -> list[Json]:
+def rows_of(table: Table) -> list[Json]:
     """Rows as JSON holds them: numbers of a few digits, None where one is not finite."""
     rows = table.to_dicts() if isinstance(table, pl.DataFrame) else table
-    return [{name: _plain(value) for name, value in row.items()} for row in rows]
+    return [{name: plain(value) for name, value in row.items()} for row in rows]
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as JSON holds it."""
     if isinstance(value, str | bool | int) or value is None:
         return value
     number = float(value)

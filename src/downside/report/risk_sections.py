@@ -8,9 +8,10 @@ import numpy as np
 from downside.exact.portfolio import concave_hull
 from downside.experiments.base import Results
 from downside.experiments.consumption_claims import WINDOW, moving_average, window_of
-from downside.report.charts import ALL, Axis, Json, Picker, Risk, frontier, learning_curves
+from downside.report.charts import ALL, Axis, Json, Picker, learning_curves
 from downside.report.consumption_figure import LOOKS as THRESHOLD_LOOKS
 from downside.report.consumption_figure import risk_top
+from downside.report.frontier_chart import Risk, frontier
 from downside.report.panels import Panel, bound_words, still
 from downside.report.portfolio_figure import LOOKS
 from downside.report.style import N_POINTS, thinned
@@ -62,7 +63,7 @@ def portfolio_panels(results: Results) -> list[Panel]:
             "for all policies of two numbers, a star for the one that never buys."
         ),
     )
-    n_seeds = results["mean: figure"].shape[1]
+    n_seeds = " or ".join(str(n) for n in sorted({_seeds(results, name) for name in presets}))
     two = (
         "LPM against proxy of all policies of two numbers; two policies of the same mean are "
         "marked, one with the lower proxy and the higher LPM."
@@ -109,7 +110,7 @@ def _policy_rows(results: Results) -> Iterator[Json]:
     measures = [name for name in TOOLTIPS if name not in ("threshold", "seed")]
     for preset in map(str, results["presets"]):
         for k, nu in enumerate(results["thresholds"]):
-            for seed in range(results[f"mean: {preset}"].shape[1]):
+            for seed in range(_seeds(results, preset)):
                 yield {
                     "preset": _preset_words(results, preset),
                     "place": k,
@@ -117,6 +118,10 @@ def _policy_rows(results: Results) -> Iterator[Json]:
                     "seed": seed,
                     **{name: results[f"{name}: {preset}"][k, seed] for name in measures},
                 }
+
+
+def _seeds(results: Results, preset: str) -> int:
+    return results[f"mean: {preset}"].shape[1]
 
 
 def _preset_words(results: Results, preset: str) -> str:
