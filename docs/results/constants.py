@@ -34,6 +34,7 @@ CONSTANTS = {
         "moves theta by at most 0.12",  # 1e-5 every 1,000 of 11,500,000 steps
         "1.8% of the wealth consumed",
         "At 0.1 and 0.15",
+        "right to about 0.001",  # four times the shares at risk change it by less
     ),
     "docs/paper/landscape.md": ("a discount of 0.9",),
     "docs/paper/misprints.md": (

@@ -124,7 +124,7 @@ def _less(evidence: dict[str, Any], what: str, name: str, other: str) -> str:
 
 def consumption() -> dict[str, str]:
     """The tables of Fig. 5."""
-    evidence, _ = prose.read("consumption")
+    evidence, means = prose.read("consumption")
     presets = ["printed", "figure", "figure, plain", "recommended", "recommended, plain"]
     final = [
         (f"{bound}: {words}", *(f"{evidence[f'{what} at nu = {nu}: {p}']:{form}}" for p in presets))
@@ -135,7 +135,21 @@ def consumption() -> dict[str, str]:
         (words, *(f"{evidence[f'{what}: {p}']:{form}}" for p in presets))
         for what, (words, form) in HELD.items()
     ]
-    return {"final": _table(["", *presets], final), "held": _table(["", *presets], held)}
+    rows = zip(means["capital thresholds"], means["capital optimum"], strict=True)
+    capital = [
+        (
+            _bound(nu),
+            f"{best:.3f}",
+            *(f"{evidence[f'{what} at nu = {nu}: capital']:{FINAL[what][1]}}" for what in FINAL),
+        )
+        for nu, best in rows
+    ]
+    heads = ["nu", "J_R*", *(words for words, _ in FINAL.values())]
+    return {
+        "final": _table(["", *presets], final),
+        "held": _table(["", *presets], held),
+        "capital": _table(heads, capital),
+    }
 
 
 def bandit() -> dict[str, str]:

@@ -146,13 +146,60 @@ CURVES = {
 
 
 def consumption_panels(results: Results) -> list[Panel]:
-    """Fig. 5."""
+    """Fig. 5, and the bound on losses where it was trained."""
     presets = [str(name) for name in results["presets"]]
     names = sorted(presets, key=lambda name: (name != _shown_first(results), presets.index(name)))
     preset = Picker("preset", "preset:", {name: name for name in names})
+    pickers = [preset, _threshold_picker(results)]
+    learning = Panel(
+        "Fig. 5: learning to consume",
+        f"Mean over {results[f'mean: {presets[0]}'].shape[1]} seeds, moving average of "
+        f"{WINDOW} evaluations or a third of them; bands hold the middle 80% of the seeds. "
+        "Dashed lines: above, the exact optimum under the bound; in the middle, the bound nu. "
+        "The risk without a bound grows beyond its panel.",
+        "fig5",
+        pickers=pickers,
+        charts=_training_charts(results, "fig5", pickers),
+        files=["fig5_consumption"],
+    )
+    return [learning, *([_capital_panel(results)] if "capital optimum" in results else [])]
+
+
+def _capital_panel(results: Results) -> Panel:
+    """The same for the target that sums to the initial wealth, as a preset of its own."""
+    capital = {
+        **results,
+        "presets": np.array(["capital"]),
+        "thresholds": results["capital thresholds"],
+        "optimum": results["capital optimum"],
+    }
+    pickers = [_threshold_picker(capital)]
+    shares = ", ".join(
+        f"{share:.2f} at {nu:g}"
+        for nu, share in zip(
+            capital["thresholds"], results["final share: capital"].mean(axis=1), strict=True
+        )
+    )
+    return Panel(
+        "A bound on losses",
+        "Preset recommended with a target that sums to the initial wealth, so that J_C bounds the "
+        "LPM about it. Dashed lines: above, the best mean under the bound, by dynamic programming; "
+        f"in the middle, the bound nu. The final policies put a share at risk of {shares}.",
+        "capital",
+        pickers=pickers,
+        charts=_training_charts(capital, "capital", pickers),
+    )
+
+
+def _threshold_picker(results: Results) -> Picker:
     bounds = [bound_words(nu) for nu in results["thresholds"]]
-    threshold = Picker("threshold", "threshold nu:", {ALL: "all"} | {nu: nu for nu in bounds})
-    charts = [
+    return Picker("threshold", "threshold nu:", {ALL: "all"} | {nu: nu for nu in bounds})
+
+
+def _training_charts(results: Results, figure: str, pickers: Sequence[Picker]) -> list[Json]:
+    presets = [str(name) for name in results["presets"]]
+    bounds = [bound_words(nu) for nu in results["thresholds"]]
+    return [
         learning_curves(
             list(_training_rows(results, presets, measure)),
             x=Axis("episodes", "training episodes", form=",d"),
@@ -163,27 +210,14 @@ def consumption_panels(results: Results) -> list[Panel]:
                 top=risk_top(results) if measure == "risk" else None,
             ),
             line="nu",
-            figure="fig5",
+            figure=figure,
             looks=dict(zip(map(_nu, results["thresholds"]), THRESHOLD_LOOKS, strict=True)),
-            pickers=[preset, threshold],
+            pickers=pickers,
             rules=list(_levels(results, bounds, measure)),
             alt_text=f"{title} against training episodes, a line for each threshold.",
             height=220,
         )
         for measure, title in CURVES.items()
-    ]
-    return [
-        Panel(
-            "Fig. 5: learning to consume",
-            f"Mean over {results[f'mean: {presets[0]}'].shape[1]} seeds, moving average of "
-            f"{WINDOW} evaluations or a third of them; bands hold the middle 80% of the seeds. "
-            "Dashed lines: above, the exact optimum under the bound; in the middle, the bound nu. "
-            "The risk without a bound grows beyond its panel.",
-            "fig5",
-            pickers=[preset, threshold],
-            charts=charts,
-            files=["fig5_consumption"],
-        )
     ]
 
 
