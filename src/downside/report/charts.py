@@ -208,8 +208,8 @@ def learning_curves(
 def _levels(
     rows: list[Json], y: Axis, pickers: Sequence[Picker], line: str, colours: alt.Scale
 ) -> list[Any]:
-    """Horizontal lines; their labels stand below and above by turns, so that two fit together."""
-    marked = [{**row, "above": i % 2 == 1} for i, row in enumerate(rows)]
+    """Horizontal lines; the first label stands below its line, the others above theirs."""
+    marked = [{**row, "above": i > 0} for i, row in enumerate(rows)]
     across = _filtered(alt.Chart(alt.InlineData(values=marked)), rows, pickers)
     at = alt.Y("value", **y.encoding())
     colour = alt.Color(f"{line}:N", scale=colours) if line in rows[0] else alt.value("currentColor")
