@@ -5,16 +5,22 @@ import re
 import runpy
 from pathlib import Path
 
+import constants
+import prose
 import pytest
 from benchmarks.table import fill, tables
+from tables import PAGES
+from tables import fill as fill_page
 
+from downside.closed_forms import normal_lower_partial_moment, pareto_lower_partial_moment
 from downside.environments import Consumption, Tabular
 from downside.exact import return_distribution, risk_cumulants, start_value
 from downside.experiments.base import number
 from downside.experiments.catalogue import CLAIMS as PAPER
 from downside.signals import Custom, Fixed
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
 SOURCE = Path(__file__).parents[1] / "src" / "downside"
 CLAIMS = sorted((DOCS / "results").glob("*/claims.json"))
 
@@ -33,10 +39,44 @@ def test_the_table_of_an_experiment_is_that_of_its_committed_claims(path):
         assert claim["what"], f"{claim['id']} does not say what its number is"
 
 
-@pytest.mark.parametrize("name", ["portfolio", "consumption"])
-def test_the_tables_of_a_figure_are_those_of_its_committed_results(name):
-    fill_page = runpy.run_path(str(DOCS / "results" / "tables.py"))["fill"]
-    assert fill_page(name) == (DOCS / "paper" / f"{name}.md").read_text()
+@pytest.mark.parametrize("name", PAGES)
+def test_the_tables_and_numbers_of_a_page_are_those_of_the_committed_results(name):
+    assert fill_page(name) == (ROOT / name).read_text()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_mark_stands_right_after_its_number(name):
+    page = (ROOT / name).read_text()
+    assert re.findall(r"<!--(\w.*?)-->", page) == prose.MARK.findall(page)
+
+
+def unmarked(page):
+    """Numbers with a point or a percent sign in sentences, without a mark: what is around them."""
+    text = re.sub(r"^```.*?^```$|^    .*?$", "", page, flags=re.M | re.S)
+    text = re.sub(prose.MARK, "", text)
+    text = re.sub(r"`[^`]*`|<!--.*?-->|!?\[[^]]*\]\([^)]*\)", "", text)
+    return re.findall(r".{0,30}\d(?:\.\d+%?|%).{0,10}", text)
+
+
+@pytest.mark.parametrize("name", constants.CONSTANTS)
+def test_a_number_in_a_sentence_is_marked_or_a_known_constant(name):
+    page = (ROOT / name).read_text()
+    if name != "README.md":  # its table consists of sentences; the others are filled, or settings
+        page = re.sub(r"^\|.*$", "", page, flags=re.M)
+    page = re.sub(r"(?<=\S)\n *(?=[^\s#|-])", " ", page)  # sentences without their line breaks
+    for phrase in constants.CONSTANTS[name]:
+        assert phrase in page, f"{name} does not have the constant {phrase!r}"
+        page = page.replace(phrase, "")
+    for phrase in constants.ANYWHERE:
+        page = re.sub(phrase, "", page)
+    assert unmarked(page) == []
+
+
+def test_what_counts_as_a_number_without_a_mark():
+    assert (
+        unmarked("it is 0.25<!--a--> and 12%<!--b-->, `0.5`, 7 [0.3](x0.4)\n```\n0.2\n```\n") == []
+    )
+    assert len(unmarked("it is 0.25 or so<!--a-->\nand then 12% and\n-1.5%")) == 3
 
 
 TABLES = sorted((DOCS / "results" / "evaluation").glob("*.txt"))
@@ -66,11 +106,6 @@ def test_the_page_on_real_environments_has_the_committed_numbers():
         assert f"- {name}" in page.split("## Not measured")[1]
 
 
-def evidence(experiment, name):
-    claims = json.loads((DOCS / "results" / experiment / "claims.json").read_text())["claims"]
-    return next(claim["evidence"] for claim in claims if claim["id"] == name)
-
-
 def test_the_catalogue_names_the_experiments_that_judge_each_claim():
     judges = {number: set() for number in PAPER}
     for path in CLAIMS:
@@ -79,29 +114,6 @@ def test_the_catalogue_names_the_experiments_that_judge_each_claim():
     committed = {path.parent.name for path in CLAIMS}
     for claim, found in judges.items():
         assert found == set(PAPER[claim].judged_by) & committed
-
-
-def test_the_page_on_the_bound_has_the_committed_numbers():
-    page = (DOCS / "bound.md").read_text()
-    found = evidence("landscape", "2 bound")
-    shares = {k.removeprefix("share violated: "): v for k, v in found.items() if "share" in k}
-    assert len(shares) == 8
-    for target, share in shares.items():
-        assert f"| {target} | {share:.0%} |" in page
-    assert f"one of {found['MDPs']:,.0f} random MDPs" in page
-    assert f"g/2 = {found['pure luck: LPM']:.2f}" in page
-    bandit = [found[f"uniform bandit: {what}"] for what in ("proxy", "LPM")]
-    assert "proxy {:.3f},\n  LPM {:.3f}".format(*bandit) in page
-    clipped = evidence("landscape", "4 variance")["cancelling rewards: variance of the clipped sum"]
-    assert f"2/9 = {clipped:.4f}" in page
-
-    found = evidence("portfolio", "10 lower proxy")
-    mean, proxy, lpm = (
-        " and ".join(f"{found[f'{what}: orders {pair}']:.3f}" for pair in ("(0, 10)", "(3, 3)"))
-        for what in ("mean", "proxy", "lpm")
-    )
-    assert f"means {mean},\nproxies {proxy}, LPMs {lpm}" in page
-    assert f"{found['share of pairs ordered against it']:.0%} are ordered one way" in page
 
 
 @pytest.mark.parametrize("ends", [False, True])
@@ -132,6 +144,16 @@ def test_the_counter_examples_of_the_split(ends):
         printed = proxy(Custom(lambda transition: 0.1))
         assert f"0.1 + 0.9 x 0.1 = {printed:.2f}" in page
         assert f"= {split(None):.3f} it is" in page
+
+
+def test_what_exact_tau_has_to_tell_apart():
+    about_a = normal_lower_partial_moment(1.0, 1.0, target=1.0)
+    about_c = pareto_lower_partial_moment(1.0, 1.5, target=3.0)  # its mean: 1.5 / (1.5 - 1)
+    page = (DOCS / "paper" / "bandit.md").read_text()
+    words = (
+        f"Exact tau has to tell {3 - 2 * about_c:.2f} (arm C) from {1 - 2 * about_a:.2f} (arm A)"
+    )
+    assert words in " ".join(page.split())
 
 
 def test_the_sums_of_the_printed_targets():

@@ -1,16 +1,20 @@
-"""Fills the tables of docs/paper/portfolio.md and consumption.md from their claims.json.
+"""Fills the tables and the measured numbers of the documentation from the committed results.
 
 python docs/results/tables.py
 
-A table stands below a line ``<!-- NAME -->``; every number is read from the committed file.
+A table stands below a line ``<!-- NAME -->``; for the numbers in sentences see prose.py. The pages
+on benchmarks and on real environments have tables of their own making.
 """
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
+import prose
+
+ROOT = Path(__file__).parents[2]
 MEASURES = ("proxy", "path shortfall", "lpm", "mean", "minimum", "quantile")
 TRENDS = {"mean": "mean", "lpm": "LPM", "minimum": "minimum", "quantile": "1% quantile"}
 SHOWN = (0.0, 0.1, 0.2, 0.3, 0.5, 0.8, 1.0, None)
@@ -50,9 +54,9 @@ HELD = {
 }
 
 
-def portfolio(document: dict[str, Any]) -> dict[str, str]:
+def portfolio() -> dict[str, str]:
     """The tables of Fig. 4."""
-    evidence, means = _evidence(document), document["means"]
+    evidence, means = prose.read("portfolio")
     presets = ["printed", "figure", "recommended", "RCPO"]
     trends = [
         (words, *(_interval(evidence, f"rank correlation of {what}", p, ".2f") for p in presets))
@@ -79,7 +83,7 @@ def portfolio(document: dict[str, Any]) -> dict[str, str]:
         "trends": _table(["", *presets], trends),
         "feasibility": _table(["", *presets], [*feasible, ("binding thresholds", *counts)]),
         "frontier": _table(["nu", *2 * [w.replace("lpm", "LPM") for w in MEASURES]], frontier),
-        "methods": _methods(evidence, document["means"]),
+        "methods": _methods(evidence, means),
     }
     for name in ("LPM measured", "LPM itself"):
         rows = [
@@ -118,9 +122,9 @@ def _less(evidence: dict[str, Any], what: str, name: str, other: str) -> str:
     return f"{middle:+.3f} [{high:+.3f}, {low:+.3f}]"
 
 
-def consumption(document: dict[str, Any]) -> dict[str, str]:
+def consumption() -> dict[str, str]:
     """The tables of Fig. 5."""
-    evidence = _evidence(document)
+    evidence, means = prose.read("consumption")
     presets = ["printed", "figure", "figure, plain", "recommended", "recommended, plain"]
     final = [
         (f"{bound}: {words}", *(f"{evidence[f'{what} at nu = {nu}: {p}']:{form}}" for p in presets))
@@ -131,11 +135,190 @@ def consumption(document: dict[str, Any]) -> dict[str, str]:
         (words, *(f"{evidence[f'{what}: {p}']:{form}}" for p in presets))
         for what, (words, form) in HELD.items()
     ]
-    return {"final": _table(["", *presets], final), "held": _table(["", *presets], held)}
+    rows = zip(means["capital thresholds"], means["capital optimum"], strict=True)
+    capital = [
+        (
+            _bound(nu),
+            f"{best:.3f}",
+            *(f"{evidence[f'{what} at nu = {nu}: capital']:{FINAL[what][1]}}" for what in FINAL),
+        )
+        for nu, best in rows
+    ]
+    heads = ["nu", "J_R*", *(words for words, _ in FINAL.values())]
+    return {
+        "final": _table(["", *presets], final),
+        "held": _table(["", *presets], held),
+        "capital": _table(heads, capital),
+    }
 
 
-def _evidence(document: dict[str, Any]) -> dict[str, Any]:
-    return {k: v for claim in document["claims"] for k, v in claim["evidence"].items()}
+def bandit() -> dict[str, str]:
+    """The tables of Fig. 3."""
+    evidence, _ = prose.read("bandit")
+    goals = ["mean", "order 1", "order 2"]
+    pieces = ("n95: ", ", mean")
+    methods = [k.removeprefix(pieces[0]).removesuffix(pieces[1]) for k in evidence]
+    methods = [m for m in methods if f"n95: {m}, mean" in evidence]
+    methods.sort(key=lambda name: (not name.startswith("printed"), "Monte" in name))
+
+    def samples(name: str) -> str:
+        middle, low, high = (evidence[f"n95{x}: {name}"] for x in ("", ", low", ", high"))
+        interval = ", ".join("open" if x is None else f"{x:,.0f}" for x in (low, high))
+        return "not reached" if middle is None else f"{middle:,.0f} [{interval}]"
+
+    at_5000 = {
+        "p(right) at 5,000": "p(right) at 5000",
+        "share of trials above 0.95": "share right at 5000",
+        "likeliest arm right": "likeliest arm right at 5000",
+    }
+    heads = [f"{words}: mean, order 1, order 2" for words in at_5000]
+    online = [m for m in methods if m.startswith(("printed", "figure"))]
+    early = [
+        (m, *(f"{evidence[f'{what}: {m}, {g}']:.2f}" for what in at_5000.values() for g in goals))
+        for m in online
+    ]
+    right = "share right at the end"
+    return {
+        "samples": _table(
+            ["method", *goals], [(m, *(samples(f"{m}, {g}") for g in goals)) for m in methods]
+        ),
+        "right": _table(
+            ["method", *goals],
+            [
+                (m, *(_interval(evidence, right, f"{m}, {g}", ".3f") for g in goals))
+                for m in methods
+            ],
+        ),
+        "at 5,000": _table(
+            ["preset", *(part for head in heads for part in head.split(", "))], early
+        ),
+    }
+
+
+def prediction() -> dict[str, str]:
+    """The tables of the page on sample efficiency."""
+    evidence, _ = prose.read("prediction")
+    mark = ": SARSA(lambda), trace decay"
+    problems = [k.removesuffix(mark) for k in evidence if k.endswith(mark)]
+    lstd, plain = "LSTD(lambda)", "Monte-Carlo, plain average"
+    methods = ["SARSA(lambda)", lstd, f"recursive {lstd}", "Monte-Carlo, least squares", plain]
+
+    def count(name: str) -> str:
+        return "not reached" if evidence[name] is None else f"{evidence[name]:,.0f}"
+
+    def interval(name: str, low: str, high: str, form: str) -> str:
+        middle, *ends = (f"{evidence[x]:{form}}" for x in (name, low, high))
+        return f"{middle} [{', '.join(ends)}]"
+
+    def ratio(name: str) -> str:
+        return interval(name, f"{name}, low", f"{name}, high", ".2f")
+
+    chosen = [
+        (
+            p,
+            *(f"{evidence[f'{p}: SARSA(lambda), {x}']:.3g}" for x in ("trace decay", "step size")),
+            count(f"{p}: SARSA(lambda), step size halved after"),
+        )
+        for p in problems
+    ]
+    found = {
+        "SARSA": _table(["problem", "trace decay", "step size a", "halved after h steps"], chosen)
+    }
+    heads = ["problem", *(m.replace("(lambda)", "") for m in methods), "ratio"]
+    for share in ("10%", "5%"):
+        rows = [
+            (
+                p,
+                *(count(f"{p}, {share}: samples, {m}") for m in methods),
+                ratio(f"{p}, {share}: ratio"),
+            )
+            for p in problems
+        ]
+        found[share] = _table(heads, rows)
+    over, orders = "variance of the proxy over that of q", ("order 1", "order 2")
+    noise = [
+        (
+            p,
+            interval(
+                f"TD targets, {over}: {p}", f"TD targets, low: {p}", f"TD targets, high: {p}", ".3g"
+            ),
+            *(
+                f"{evidence[f'{p}: squared variation of the TD targets, {x}']:.3g}"
+                for x in ("q", *orders)
+            ),
+            ratio(f"{p}: order 2 over order 1"),
+            *(
+                ", ".join(count(f"{p}: samples for 10%, {x}, {m}") for x in orders)
+                for m in (lstd, plain)
+            ),
+        )
+        for p in problems
+    ]
+    heads = ["problem", "variance, proxy over q", "variation, q", *orders, "order 2 over order 1"]
+    heads += ["LSTD, samples for 10%: order 1, order 2", "plain average: order 1, order 2"]
+    return found | {"noise": _table(heads, noise)}
+
+
+def bound() -> dict[str, str]:
+    """How often each target violates the bound."""
+    evidence, _ = prose.read("landscape")
+    mark = "share violated: "
+    rows = [(k.removeprefix(mark), f"{v:.0%}") for k, v in evidence.items() if k.startswith(mark)]
+    return {"shares": _table(["target, on random MDPs", "share that violates the bound"], rows)}
+
+
+def studies() -> dict[str, str]:
+    """The two engines, undisturbed and among kills."""
+    document = json.loads((Path(__file__).parent / "studies" / "studies.json").read_text())
+    engines = ("local", "ray")
+    quiet = [document["undisturbed"][engine] for engine in engines]
+    kills = [document["kills"][engine] for engine in engines]
+    nothing = [document["machinery"][engine] for engine in engines]
+
+    def row(words: str, found: list[dict[str, Any]], form: str) -> tuple[str, ...]:
+        return (words, *(form.format(**one, million=one.get("steps", 0) / 1e6) for one in found))
+
+    def yes(words: str, found: list[dict[str, Any]]) -> tuple[str, ...]:
+        return (words, *("yes" if one["same_bits"] else "no" for one in found))
+
+    again = [one | {"again": one["steps_again"] / 1e6} for one in kills]
+    rows = [
+        row("200 trials: wall time", quiet, "{wall_seconds:.0f} s"),
+        row(
+            "ideal: one trial alone in a warm worker, times 200, on two cores",
+            quiet,
+            "{ideal_seconds:.0f} s",
+        ),
+        row("trials per hour", quiet, "{trials_per_hour:,}"),
+        row(
+            "median trial; slowest, which compiles",
+            quiet,
+            "{median_trial_seconds:.2f} s; {slowest_trial_seconds:.1f} s",
+        ),
+        yes("same bits", quiet),
+        row(
+            "among kills: trials; workers and drivers killed",
+            kills,
+            "{trials}; {workers_killed} and {drivers_killed}",
+        ),
+        row("wall time", kills, "{wall_seconds:.0f} s"),
+        row("trials done; doubled; attempts", kills, "{trials_done}; {trials_doubled}; {attempts}"),
+        yes("same bits as undisturbed", kills),
+        row(
+            "steps of the trials; made again",
+            again,
+            "{million:.0f} million; {again:.2f} million (**{share_again:.1%}**)",
+        ),
+        row("kills that met a trial learning", kills, "{kills_while_learning}"),
+        row(
+            "lost besides, by starting and judging",
+            kills,
+            "{seconds_of_starting_and_judging:.0f} s",
+        ),
+        row("trials that take no time, per second", nothing, "{trials_per_second:.0f}"),
+    ]
+    head = "trials: NRCPO on the bandit, 300,000 steps, 2 seeds"
+    return {"studies": _table([head, "local", "Ray, started for it"], rows)}
 
 
 def _interval(evidence: dict[str, Any], what: str, name: str, form: str) -> str:
@@ -153,20 +336,35 @@ def _table(heads: list[str], rows: list[Any]) -> str:
     return "\n".join([lines[0].replace("|  |", "| |"), "|" + "---|" * len(heads), *lines[1:]])
 
 
-PAGES = {"portfolio": portfolio, "consumption": consumption}
+def none() -> dict[str, str]:
+    """No table of this command."""
+    return {}
+
+
+PAGES: dict[str, tuple[Callable[[], dict[str, str]], Callable[[], dict[str, str]]]] = {
+    "README.md": (none, prose.readme),
+    "docs/bound.md": (bound, prose.bound),
+    "docs/paper/bandit.md": (bandit, prose.bandit),
+    "docs/paper/portfolio.md": (portfolio, prose.portfolio),
+    "docs/paper/consumption.md": (consumption, prose.consumption),
+    "docs/paper/prediction.md": (prediction, prose.prediction),
+    "docs/studies.md": (studies, prose.studies),
+    "docs/benchmarks.md": (none, prose.benchmarks),
+    "docs/real_environments.md": (none, prose.real_environments),
+}
 
 
 def fill(name: str) -> str:
-    """The page with its tables as the committed results have them."""
-    page = (HERE.parent / "paper" / f"{name}.md").read_text()
-    document = json.loads((HERE / name / "claims.json").read_text())
-    for mark, table in PAGES[name](document).items():
+    """The page with its tables and numbers as the committed results have them."""
+    tables, numbers = PAGES[name]
+    page = (ROOT / name).read_text()
+    for mark, table in tables().items():
         below = re.compile(rf"(<!-- {re.escape(mark)} -->\n)(\|[^\n]*\n)+")
-        assert below.search(page), f"{name}.md has no table <!-- {mark} -->"
+        assert below.search(page), f"{name} has no table <!-- {mark} -->"
         page = below.sub(lambda found, table=table: found[1] + table + "\n", page)
-    return page
+    return prose.fill(page, numbers())
 
 
 if __name__ == "__main__":
     for each in PAGES:
-        (HERE.parent / "paper" / f"{each}.md").write_text(fill(each))
+        (ROOT / each).write_text(fill(each))

@@ -1,8 +1,8 @@
 import numpy as np
 import polars as pl
-import pytest
 
-from downside.report.charts import ALL, Axis, Picker, Risk, frontier, learning_curves
+from downside.report.charts import ALL, Axis, Picker, learning_curves
+from downside.report.style import Look
 
 X, Y = Axis("steps", "steps"), Axis("error", "relative error", log=True)
 
@@ -61,29 +61,9 @@ def test_a_band_is_drawn_only_where_there_is_one():
     assert kinds == [["line"], ["area", "line"]]
 
 
-@pytest.fixture
-def policies():
-    return [
-        {"preset": "a", "place": k, "seed": s, "lpm": 0.1 * k + s, "cvar": 5.0 * k, "mean": 1.0 + k}
-        for k in range(3)
-        for s in range(2)
-    ]
-
-
-def test_references_are_hidden_beside_a_risk_that_they_do_not_have(policies):
-    chart, picker = frontier(
-        policies,
-        risks=[Risk("lpm", "LPM", "mean", "mean"), Risk("cvar", "CVaR", "mean", "mean")],
-        label="preset",
-        order="place",
-        tooltips={"seed": "seed", "lpm": "LPM", "mean": "mean", "cvar": "CVaR"},
-        figure="f",
-        alt_text="Words.",
-        references=[{"preset": "never", "lpm": 0.0, "mean": 0.5}],
-    )
-    assert picker.options == {"lpm": "LPM", "cvar": "CVaR"}
-    grey = chart["layer"][0]
-    assert grey["mark"]["opacity"] == {"expr": "indexof(['lpm'], risk) >= 0 ? 0.55 : 0"}
-    assert [t["field"] for t in grey["encoding"]["tooltip"]] == ["preset", "lpm", "mean"]
-    (row,) = rows_of(chart, 0)
-    assert (row["lpm"], row["mean"], row["preset"]) == (0.0, 0.5, "never")
+def test_a_line_has_the_look_that_is_given_for_it():
+    rows = [{"steps": 1, "error": 0.5, "method": m} for m in "abc"]
+    looks = {"b": Look("#123456", dashes=":"), "c": Look("#404040")}
+    line = curves(rows, looks=looks)["layer"][0]["encoding"]
+    assert line["color"]["scale"]["range"] == ["#0072B2", "#123456", "currentColor"]
+    assert line["strokeDash"]["scale"]["range"] == [[1, 0], [2, 2], [1, 0]]

@@ -141,7 +141,7 @@ def test_figures_of_the_prediction_come_out_the_same(figure, curves, tmp_path):
 def test_arm_probabilities_start_at_a_third_and_have_the_colours_of_the_paper(bandit):
     rows = np.reshape(arm_probabilities(bandit).axes, (3, 3))
     line = rows[1, 2].lines[2]
-    assert (line.get_label(), line.get_color()) == ("arm C", "tab:purple")
+    assert (line.get_label(), line.get_color()) == ("arm C", "#9467BD")
     np.testing.assert_allclose(line.get_xydata(), [[0, 1 / 3], [4000, 0.7], [8000, 0.7]])
     band = rows[1, 2].collections[2].get_paths()[0].vertices
     assert (band[:, 1].min(), band[:, 1].max()) == pytest.approx((1 / 3, 0.75))

@@ -10,6 +10,7 @@ import numpy as np
 from downside.environments import Consumption
 from downside.environments.episodes import rollout
 from downside.exact import consumption as exact
+from downside.exact.consumption_grid import optima
 from downside.experiments.base import Experiment, Results, Workshop
 from downside.experiments.catalogue import Scale
 from downside.experiments.consumption_claims import judge
@@ -25,12 +26,14 @@ CAPITAL_THRESHOLDS = np.array([0.05, 0.1, 0.15])
 class Scope:
     """What is trained and for how long; fresh episodes for each final policy.
 
-    ``plans`` are by preset. ``capital`` is preset recommended under the target that bounds losses.
+    ``plans`` are by preset. ``capital`` is preset recommended under the target that bounds losses,
+    whose optimum is computed on a grid of ``n_wealths``.
     """
 
     plans: dict[str, Plan]
     n_episodes: int
     capital: Plan | None = field(default=None)
+    n_wealths: int = 1000
 
 
 SCOPES: dict[Scale, Scope] = {
@@ -38,6 +41,7 @@ SCOPES: dict[Scale, Scope] = {
         {"figure": Plan(2, 12_000, 3), "recommended": Plan(2, 40_000, 2)},
         n_episodes=500,
         capital=Plan(2, 40_000, 1),
+        n_wealths=60,
     ),
     "default": Scope(
         {
@@ -84,7 +88,14 @@ def run(scale: Scale, seed: int, workshop: Workshop) -> Results:
         part = workshop.part("capital", lambda: learn("recommended", CAPITAL, nus, plan))
         results["capital thresholds"] = nus
         results |= {f"{what}: capital": values for what, values in part.items()}
+        best = workshop.part("capital optimum", lambda: _capital_optimum(nus, scope.n_wealths))
+        results["capital optimum"] = best["mean"]
     return results | _even_consumer(key, scope.n_episodes)
+
+
+def _capital_optimum(nus: np.ndarray, n_wealths: int) -> Results:
+    found = optima(CAPITAL, nus.tolist(), n_wealths=n_wealths)
+    return {"mean": np.array([best.mean for best in found])}
 
 
 def _even_consumer(key: Any, n_episodes: int) -> dict[str, np.ndarray]:

@@ -237,6 +237,10 @@ def _capital(results: Results) -> Claim:
     evidence["share of policies with LPM <= J_C: capital"] = float(
         np.mean(lpm <= results["final risk: capital"])
     )
+    if "capital optimum" in results:
+        fractions = results["final mean: capital"].mean(axis=1) / results["capital optimum"]
+        for nu, fraction in zip(bounds, fractions, strict=True):
+            evidence[f"fraction of the optimum at nu = {nu:g}: capital"] = float(fraction)
     lost = int(np.sum(results["final risk: capital"] > 2 * bounds[:, None]))
     evidence["learners with J_C > 2 nu: capital"] = float(lost)
     evidence |= _by_seed(bounds, results["final risk: capital"], "capital: J_C")

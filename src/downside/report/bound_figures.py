@@ -7,9 +7,9 @@ from matplotlib.figure import Figure
 from downside.experiments.base import Results
 from downside.experiments.portfolio_claims import CAREFUL, EVEN
 from downside.experiments.theory import ROUNDING
-from downside.report.style import STYLE
+from downside.report.style import BLUE, RED, STYLE
 
-HOLDS, BROKEN = "#0072B2", "#D55E00"  # Okabe and Ito
+HOLDS, BROKEN = BLUE, RED
 
 
 def slack(results: Results) -> Figure:

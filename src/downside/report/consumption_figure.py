@@ -8,9 +8,13 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from downside.experiments.base import Results
 from downside.experiments.consumption_claims import moving_average, window_of
-from downside.report.style import N_POINTS, STYLE, thinned
+from downside.report.style import BLUE, GREEN, N_POINTS, RED, STYLE, Look, thinned
 
-LOOKS = (("#0072B2", "-"), ("#D55E00", "--"), ("#009E73", "-."))  # of the thresholds, in order
+LOOKS = (  # of the thresholds, in order
+    Look(BLUE),
+    Look(RED, dashes="--"),
+    Look(GREEN, dashes="-."),
+)
 ROWS = {"mean": "mean return $J_R$", "risk": "risk $J_C$", "multiplier": "multiplier"}
 
 
@@ -50,7 +54,7 @@ def _curves(axes: Axes, results: Results, name: str, what: str) -> None:
     episodes = episodes[shown]
     levels = {"mean": results["optimum"], "risk": results["thresholds"]}
     for i, (nu, average) in enumerate(zip(results["thresholds"], averages, strict=True)):
-        colour, dash = LOOKS[i]
+        colour, dash = LOOKS[i].colour, LOOKS[i].dashes
         bound = f"nu = {nu:g}" if np.isfinite(nu) else "no bound"
         low, high = np.quantile(average, [0.1, 0.9], axis=0)
         axes.fill_between(episodes, low, high, color=colour, alpha=0.18, lw=0)

@@ -12,7 +12,7 @@ from downside.experiments.base import Results, load_results
 from downside.report.bound_figures import proxy_and_lpm, slack
 from downside.report.consumption_figure import learning
 from downside.report.portfolio_figure import frontier, methods
-from downside.report.style import STYLE
+from downside.report.style import BLUE, GREY, INK, ORANGE, RED, SKY, STYLE, Look
 
 
 def draw(experiment: str, folder: Path) -> list[Path]:
@@ -132,8 +132,13 @@ def _mark(axes: Axes, optima: np.ndarray, what: str) -> None:
     )
 
 
-COLOURS = ("#D55E00", "#0072B2", "#56B4E9", "#E69F00", "0.25")  # Okabe and Ito
-DASHES = ("-", "-", ":", "-", "--")
+ESTIMATES = (  # of the methods, in order
+    Look(RED),
+    Look(BLUE),
+    Look(SKY, dashes=":"),
+    Look(ORANGE),
+    Look(INK, dashes="--"),
+)
 
 
 def learning_curves(results: Results) -> Figure:
@@ -145,9 +150,10 @@ def learning_curves(results: Results) -> Figure:
         panels = figure.subplots(n_rows, 3, squeeze=False).flat
         for axes, name in zip(panels, problems, strict=False):
             counts, (low, middle, high) = results[f"counts: {name}"], results[f"rmse: {name}"][:, 0]
-            for j, method in enumerate(methods):
-                axes.fill_between(counts, low[j], high[j], color=COLOURS[j], alpha=0.15, lw=0)
-                axes.plot(counts, middle[j], DASHES[j], color=COLOURS[j], lw=1.4, label=str(method))
+            for j, (method, look) in enumerate(zip(methods, ESTIMATES, strict=False)):
+                colour, label = look.colour, str(method)
+                axes.fill_between(counts, low[j], high[j], color=colour, alpha=0.15, lw=0)
+                axes.plot(counts, middle[j], look.dashes, color=colour, lw=1.4, label=label)
             for tolerance in (0.05, 0.1):
                 axes.axhline(tolerance, color="0.6", lw=0.6, zorder=0)
             axes.set(xscale="log", yscale="log", title=str(name), xlabel="environment steps")
@@ -179,29 +185,32 @@ def target_noise(results: Results) -> Figure:
                 for name in problems
             ]
             places = np.arange(len(problems)) + 0.27 * (j - 1)
-            axes.bar(places, spreads, 0.25, label=what, color=("0.6", "#0072B2", "#D55E00")[j])
+            axes.bar(places, spreads, 0.25, label=what, color=(GREY, BLUE, RED)[j])
         axes.set_xticks(np.arange(len(problems)), [str(p).replace(" ", "\n", 1) for p in problems])
         axes.set(yscale="log", ylabel="variance / squared mean\nof the TD targets")
         axes.legend(frameon=False, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
         return figure
 
 
-ARM_COLOURS = {"A": "tab:red", "B": "tab:blue", "C": "tab:purple"}  # as in the paper
-ARM_DASHES = ("--", ":", "-")  # for those who cannot tell blue from purple
+ARMS = {  # colours as in the paper; dashes for those who cannot tell blue from purple
+    "arm A": Look("#D62728", dashes="--"),
+    "arm B": Look("#1F77B4", dashes=":"),
+    "arm C": Look("#9467BD"),
+}
 GOAL_TITLES = (
     r"$\mathbb{E}[R]$",
     r"$\mathbb{E}[R] - 2\,\mathbb{M}_-[R]$",
     r"$\mathbb{E}[R] - \mathbb{M}_-^2[R]$",
 )
-METHOD_LINES = {
-    "printed": ("0.6", "-"),
-    "figure": ("#0072B2", "-"),
-    "figure, exact tau": ("#0072B2", ":"),
-    "fast": ("#D55E00", "-"),
-    "fast, exact tau": ("#D55E00", ":"),
-    "Monte-Carlo, 100": ("#E69F00", "-"),
-    "Monte-Carlo, 100, tau held": ("#E69F00", ":"),
-    "Monte-Carlo, 10000": ("0.2", "--"),
+METHODS = {
+    "printed": Look(GREY),
+    "figure": Look(BLUE),
+    "figure, exact tau": Look(BLUE, dashes=":"),
+    "fast": Look(RED),
+    "fast, exact tau": Look(RED, dashes=":"),
+    "Monte-Carlo, 100": Look(ORANGE),
+    "Monte-Carlo, 100, tau held": Look(ORANGE, dashes=":"),
+    "Monte-Carlo, 10000": Look(INK, dashes="--"),
 }
 
 
@@ -218,14 +227,12 @@ def arm_probabilities(results: Results) -> Figure:
                     np.append(start, curve, axis=0)
                     for curve in (*results[f"band: {name}"][j], results[f"mean: {name}"][j])
                 )
-                for arm, (label, colour) in enumerate(ARM_COLOURS.items()):
+                for arm, (label, look) in enumerate(ARMS.items()):
+                    colour, dashes = look.colour, look.dashes
                     axes.fill_between(
                         counts, low[:, arm], high[:, arm], color=colour, alpha=0.15, lw=0
                     )
-                    dashes = ARM_DASHES[arm]
-                    axes.plot(
-                        counts, mean[:, arm], dashes, color=colour, lw=1.4, label=f"arm {label}"
-                    )
+                    axes.plot(counts, mean[:, arm], dashes, color=colour, lw=1.4, label=label)
                 axes.set(ylim=(-0.02, 1.02), xlim=(0, counts[-1]))
             row[0].set_ylabel(f"{name}\nprobability")
         for axes, title in zip(rows[0], GOAL_TITLES, strict=True):
@@ -246,13 +253,12 @@ def trials_right(results: Results) -> Figure:
         figure = Figure(figsize=(11.0, 3.6), layout="constrained")
         panels = figure.subplots(1, 3, sharey=True)
         for j, (axes, title) in enumerate(zip(panels, GOAL_TITLES, strict=True)):
-            for name, (colour, dashes) in METHOD_LINES.items():
+            for name, look in METHODS.items():
                 if name not in results["methods"]:
                     continue
                 counts, share = results[f"counts: {name}"], results[f"share: {name}"][j]
-                axes.plot(
-                    counts, share, dashes, color=colour, lw=1.4, label=name, drawstyle="steps-post"
-                )
+                line = {"color": look.colour, "ls": look.dashes, "label": name, "lw": 1.4}
+                axes.plot(counts, share, drawstyle="steps-post", **line)
             axes.axhline(0.95, color="0.6", lw=0.6, zorder=0)
             axes.set(xscale="log", title=title, xlabel="samples", ylim=(-0.02, 1.02))
         panels[0].set_ylabel("share of trials with\np(right arm) > 0.95")

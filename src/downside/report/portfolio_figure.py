@@ -7,13 +7,13 @@ from matplotlib.figure import Figure
 
 from downside.experiments.base import Results
 from downside.experiments.portfolio_comparisons import best_known, two_number_hull
-from downside.report.style import STYLE
+from downside.report.style import BLUE, GREEN, INK, PURPLE, RED, SKY, STYLE, Look
 
-LOOKS = {  # colours of Okabe and Ito, and a marker each
-    "printed": ("#CC79A7", "x"),
-    "figure": ("#0072B2", "o"),
-    "recommended": ("#D55E00", "^"),
-    "RCPO": ("#009E73", "s"),
+LOOKS = {
+    "printed": Look(PURPLE, "x"),
+    "figure": Look(BLUE, "o"),
+    "recommended": Look(RED, "^"),
+    "RCPO": Look(GREEN, "s"),
 }
 PANELS = (  # title, what is to the right, its label, what is upward
     ("(a)  mean and LPM", "lpm", "LPM of order 1 of the return (log wealth)", "mean"),
@@ -32,12 +32,12 @@ METHODS = (  # rows of the figure of methods: the preset, and what is beside it
     ),
 )
 LINES = (  # of the preset, then of what is beside it
-    ("#D55E00", "^"),
-    ("#009E73", "s"),
-    ("#0072B2", "o"),
-    ("black", "D"),
-    ("#CC79A7", "x"),
-    ("#56B4E9", "v"),
+    Look(RED, "^"),
+    Look(GREEN, "s"),
+    Look(BLUE, "o"),
+    Look(INK, "D"),
+    Look(PURPLE, "x"),
+    Look(SKY, "v"),
 )
 UPWARD = {"mean": "mean return (log wealth)", "discounted": "mean return, discounted"}
 
@@ -67,9 +67,10 @@ def methods(results: Results) -> Figure:
             names = [n for n in (preset, *others) if f"mean: {n}" in results]
             for axes, (_, x, label, y) in zip(row, (PANELS[2], PANELS[0]), strict=True):
                 _references(axes, results, x, y)
-                for name, (colour, marker) in zip(names, LINES, strict=False):
+                for name, look in zip(names, LINES, strict=False):
                     xs, ys = (results[f"{what}: {name}"].mean(axis=1) for what in (x, y))
-                    axes.plot(xs, ys, marker=marker, ms=4, lw=1.1, color=colour, label=name)
+                    style = {"marker": look.marker, "color": look.colour, "label": name}
+                    axes.plot(xs, ys, ms=4, lw=1.1, **style)
                 axes.set(xlabel=label, ylabel=UPWARD[y])
             row[0].legend(frameon=False, loc="lower right")
         return figure
@@ -89,7 +90,7 @@ def _references(axes: Axes, results: Results, x: str, y: str) -> None:
 
 def _preset(axes: Axes, results: Results, name: str, x: str, y: str) -> None:
     """Points per seed; median over seeds at each threshold, with the middle 80% of the mean."""
-    colour, marker = LOOKS[name]
+    colour, marker = LOOKS[name].colour, LOOKS[name].marker
     xs, ys = results[f"{x}: {name}"], results[f"{y}: {name}"]
     low, middle, high = np.quantile(ys, [0.1, 0.5, 0.9], axis=1)
     across = np.median(xs, axis=1)

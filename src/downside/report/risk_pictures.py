@@ -13,9 +13,8 @@ from downside.agent import Agent
 from downside.checks import check_choice
 from downside.evaluation import Evaluation, Evaluations
 from downside.frontiers import Frontier
-from downside.report.style import STYLE
+from downside.report.style import BLUE, ORANGE, RED, STYLE
 
-BLUE, ORANGE, GREEN, RED, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"
 MOST_PANELS = 12
 
 

@@ -8,9 +8,12 @@ import numpy as np
 from downside.exact.portfolio import concave_hull
 from downside.experiments.base import Results
 from downside.experiments.consumption_claims import WINDOW, moving_average, window_of
-from downside.report.charts import ALL, Axis, Json, Picker, Risk, frontier, learning_curves
+from downside.report.charts import ALL, Axis, Json, Picker, learning_curves
+from downside.report.consumption_figure import LOOKS as THRESHOLD_LOOKS
 from downside.report.consumption_figure import risk_top
+from downside.report.frontier_chart import Risk, frontier
 from downside.report.panels import Panel, bound_words, still
+from downside.report.portfolio_figure import LOOKS
 from downside.report.style import N_POINTS, thinned
 
 RISKS = (
@@ -41,6 +44,7 @@ TOOLTIPS = {
 def portfolio_panels(results: Results) -> list[Panel]:
     """Fig. 4, the proxy beside the LPM, and other methods."""
     risks = [risk for risk in RISKS if f"{risk.column}: figure" in results]
+    presets = results["presets"].tolist()
     chart, picker = frontier(
         list(_policy_rows(results)),
         risks=risks,
@@ -50,13 +54,16 @@ def portfolio_panels(results: Results) -> list[Panel]:
         figure="fig4",
         references=list(_reference_rows(results)),
         hull="proxy",
+        looks={
+            _preset_words(results, name): look for name, look in LOOKS.items() if name in presets
+        },
         alt_text=(
             "Mean return against the picked measure of risk: a point for each learnt policy, a "
-            "line for each preset through the medians at each threshold, grey points for all "
-            "policies of two numbers."
+            "line for each preset through the medians at each threshold with a band, grey points "
+            "for all policies of two numbers, a star for the one that never buys."
         ),
     )
-    n_seeds = results["mean: figure"].shape[1]
+    n_seeds = " or ".join(str(n) for n in sorted({_seeds(results, name) for name in presets}))
     two = (
         "LPM against proxy of all policies of two numbers; two policies of the same mean are "
         "marked, one with the lower proxy and the higher LPM."
@@ -77,10 +84,11 @@ def portfolio_panels(results: Results) -> list[Panel]:
         Panel(
             "Fig. 4: the frontier",
             f"A point is one learnt policy ({n_seeds} seeds at each threshold nu), measured over "
-            f"{int(results['episodes']):,} fresh episodes; the line goes through the medians. "
-            "Grey: all 121 policies that order one number at the low rate and another at the high "
-            "one; with the proxy to the right, their hull. Point at a policy for its numbers; a "
-            "click in the legend picks out a preset.",
+            f"{int(results['episodes']):,} fresh episodes; the line goes through the medians, "
+            "the band holds the middle 80% of the means. Star: never buy. Grey: all 121 policies "
+            "that order one number at the low rate and another at the high one; with the proxy to "
+            "the right, their hull. Point at a policy for its numbers; a click in the legend picks "
+            "out a preset.",
             "fig4",
             pickers=[picker],
             charts=[chart],
@@ -101,11 +109,10 @@ def portfolio_panels(results: Results) -> list[Panel]:
 def _policy_rows(results: Results) -> Iterator[Json]:
     measures = [name for name in TOOLTIPS if name not in ("threshold", "seed")]
     for preset in map(str, results["presets"]):
-        steps = int(results[f"steps: {preset}"])
         for k, nu in enumerate(results["thresholds"]):
-            for seed in range(results[f"mean: {preset}"].shape[1]):
+            for seed in range(_seeds(results, preset)):
                 yield {
-                    "preset": f"{preset}, {steps:,} steps",
+                    "preset": _preset_words(results, preset),
                     "place": k,
                     "threshold": bound_words(nu),
                     "seed": seed,
@@ -113,13 +120,22 @@ def _policy_rows(results: Results) -> Iterator[Json]:
                 }
 
 
+def _seeds(results: Results, preset: str) -> int:
+    return results[f"mean: {preset}"].shape[1]
+
+
+def _preset_words(results: Results, preset: str) -> str:
+    return f"{preset}, {int(results[f'steps: {preset}']):,} steps"
+
+
 def _reference_rows(results: Results) -> Iterator[Json]:
     measures = [name for name in TOOLTIPS if f"{name}: two numbers" in results]
     corners = concave_hull(results["proxy: two numbers"], results["discounted: two numbers"]).risk
     for i, (low, high) in enumerate(results["orders: two numbers"]):
-        words = "never buy" if low == high == 0 else f"orders {low} (low rate), {high} (high rate)"
+        never = bool(low == high == 0)
+        words = "never buy" if never else f"orders {low} (low rate), {high} (high rate)"
         numbers = {name: results[f"{name}: two numbers"][i] for name in measures}
-        yield {"preset": words, "hull": numbers["proxy"] in corners, **numbers}
+        yield {"preset": words, "hull": numbers["proxy"] in corners, "star": never, **numbers}
 
 
 CURVES = {
@@ -130,13 +146,60 @@ CURVES = {
 
 
 def consumption_panels(results: Results) -> list[Panel]:
-    """Fig. 5."""
+    """Fig. 5, and the bound on losses where it was trained."""
     presets = [str(name) for name in results["presets"]]
     names = sorted(presets, key=lambda name: (name != _shown_first(results), presets.index(name)))
     preset = Picker("preset", "preset:", {name: name for name in names})
+    pickers = [preset, _threshold_picker(results)]
+    learning = Panel(
+        "Fig. 5: learning to consume",
+        f"Mean over {results[f'mean: {presets[0]}'].shape[1]} seeds, moving average of "
+        f"{WINDOW} evaluations or a third of them; bands hold the middle 80% of the seeds. "
+        "Dashed lines: above, the exact optimum under the bound; in the middle, the bound nu. "
+        "The risk without a bound grows beyond its panel.",
+        "fig5",
+        pickers=pickers,
+        charts=_training_charts(results, "fig5", pickers),
+        files=["fig5_consumption"],
+    )
+    return [learning, *([_capital_panel(results)] if "capital optimum" in results else [])]
+
+
+def _capital_panel(results: Results) -> Panel:
+    """The same for the target that sums to the initial wealth, as a preset of its own."""
+    capital = {
+        **results,
+        "presets": np.array(["capital"]),
+        "thresholds": results["capital thresholds"],
+        "optimum": results["capital optimum"],
+    }
+    pickers = [_threshold_picker(capital)]
+    shares = ", ".join(
+        f"{share:.2f} at {nu:g}"
+        for nu, share in zip(
+            capital["thresholds"], results["final share: capital"].mean(axis=1), strict=True
+        )
+    )
+    return Panel(
+        "A bound on losses",
+        "Preset recommended with a target that sums to the initial wealth, so that J_C bounds the "
+        "LPM about it. Dashed lines: above, the best mean under the bound, by dynamic programming; "
+        f"in the middle, the bound nu. The final policies put a share at risk of {shares}.",
+        "capital",
+        pickers=pickers,
+        charts=_training_charts(capital, "capital", pickers),
+    )
+
+
+def _threshold_picker(results: Results) -> Picker:
     bounds = [bound_words(nu) for nu in results["thresholds"]]
-    threshold = Picker("threshold", "threshold nu:", {ALL: "all"} | {nu: nu for nu in bounds})
-    charts = [
+    return Picker("threshold", "threshold nu:", {ALL: "all"} | {nu: nu for nu in bounds})
+
+
+def _training_charts(results: Results, figure: str, pickers: Sequence[Picker]) -> list[Json]:
+    presets = [str(name) for name in results["presets"]]
+    bounds = [bound_words(nu) for nu in results["thresholds"]]
+    return [
         learning_curves(
             list(_training_rows(results, presets, measure)),
             x=Axis("episodes", "training episodes", form=",d"),
@@ -147,26 +210,14 @@ def consumption_panels(results: Results) -> list[Panel]:
                 top=risk_top(results) if measure == "risk" else None,
             ),
             line="nu",
-            figure="fig5",
-            pickers=[preset, threshold],
+            figure=figure,
+            looks=dict(zip(map(_nu, results["thresholds"]), THRESHOLD_LOOKS, strict=True)),
+            pickers=pickers,
             rules=list(_levels(results, bounds, measure)),
             alt_text=f"{title} against training episodes, a line for each threshold.",
             height=220,
         )
         for measure, title in CURVES.items()
-    ]
-    return [
-        Panel(
-            "Fig. 5: learning to consume",
-            f"Mean over {results[f'mean: {presets[0]}'].shape[1]} seeds, moving average of "
-            f"{WINDOW} evaluations or a third of them; bands hold the middle 80% of the seeds. "
-            "Dashed lines: above, the exact optimum under the bound; in the middle, the bound nu. "
-            "The risk without a bound grows beyond its panel.",
-            "fig5",
-            pickers=[preset, threshold],
-            charts=charts,
-            files=["fig5_consumption"],
-        )
     ]
 
 

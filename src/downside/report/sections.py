@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from downside.experiments.base import Results
 from downside.report.charts import Axis, Json, Picker, learning_curves
+from downside.report.figures import ARMS, ESTIMATES, METHODS
 from downside.report.panels import Panel, still
 from downside.report.risk_sections import consumption_panels, portfolio_panels
-from downside.report.style import thinned
+from downside.report.style import GREY, Look, thinned
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ def _bandit(results: Results) -> list[Panel]:
         y=Axis("probability", "probability of the arm", zero=True),
         line="arm",
         figure="fig3",
+        looks=ARMS,
         pickers=[goal, preset],
         alt_text="Probability of each arm against samples, for the picked goal and preset.",
     )
@@ -90,6 +92,7 @@ def _bandit(results: Results) -> list[Panel]:
         y=Axis("share", "share of trials with p(right arm) > 0.95", zero=True),
         line="method",
         figure="fig3b",
+        looks=METHODS | {"printed, exact tau": Look(GREY, dashes=":")},
         pickers=[goal],
         rules=[{"value": 0.95, "label": "95%"}],
         alt_text="Share of trials that are right against samples, by method, for the picked goal.",
@@ -161,6 +164,7 @@ def _prediction(results: Results) -> list[Panel]:
         ),
         line="method",
         figure="samples",
+        looks=dict(zip(map(str, results["methods"]), ESTIMATES, strict=False)),
         pickers=[problem],
         rules=[{"value": 0.1, "label": "10%"}, {"value": 0.05, "label": "5%"}],
         alt_text="Error of the estimated risk against environment steps, by method.",

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from downside.report.charts import Risk, frontier
+from downside.report.frontier_chart import Risk, frontier
 from downside.report.page import document, panel_html
 from downside.report.panels import Panel
 from downside.studies.collecting import collect, in_words, summarise

@@ -1,5 +1,6 @@
 """How every figure looks."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,27 @@ STYLE: Any = {
     "svg.hashsalt": "downside",  # the same bytes each time
     "svg.fonttype": "none",
 }
+
+# Okabe and Ito's colours. Four of them stand out (3:1) from white and from the dark page alike;
+# the last two are lighter, and darker ones would be taken for red and blue by the colour-blind.
+BLUE, RED, GREEN, PURPLE, ORANGE, SKY = PALETTE = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+)
+GREY, INK = "#999999", "#404040"  # ink takes the colour of the page's text
+
+
+@dataclass(frozen=True)
+class Look:
+    """Of a line, in static figures and in charts alike; marker and dashes by matplotlib's names."""
+
+    colour: str
+    marker: str = "o"
+    dashes: str = "-"
 
 
 def thinned(n: int, most: int, *, log: bool = False) -> list[int]:
