@@ -105,3 +105,20 @@ def test_charts_have_the_colours_of_the_static_figures():
     assert shared(chart_colours("bandit", bandit), drawn) == 3
     drawn = line_colours(trials_right(bandit).axes[0])
     assert shared(chart_colours("bandit", bandit, number=1), drawn) == 3
+
+
+def test_the_bound_on_losses_is_a_panel_of_its_own_beside_its_optimum():
+    results = made_up.consumption()
+    trained = {k: v for k, v in results.items() if k.endswith(": figure")}
+    capital = {k.replace(": figure", ": capital"): v for k, v in trained.items()}
+    bounds = {
+        "capital thresholds": np.array([0.05, 0.1, 0.15]),
+        "capital optimum": np.array([1.28, 1.49, 1.61]),
+    }
+    without = SECTIONS["consumption"].panels(results)
+    panels = SECTIONS["consumption"].panels(results | capital | bounds)
+    assert [panel.figure for panel in without] == ["fig5"]
+    assert [panel.figure for panel in panels] == ["fig5", "capital"]
+    drawn = str(panels[1].charts[0])
+    assert "optimum, nu = 0.15" in drawn
+    assert "1.61" in drawn

@@ -41,7 +41,7 @@ SCOPES: dict[Scale, Scope] = {
         {"figure": Plan(2, 12_000, 3), "recommended": Plan(2, 40_000, 2)},
         n_episodes=500,
         capital=Plan(2, 40_000, 1),
-        n_wealths=60,
+        n_wealths=200,
     ),
     "default": Scope(
         {
