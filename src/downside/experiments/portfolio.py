@@ -69,8 +69,8 @@ PLANS: dict[Scale, Plan] = {
         _TENTHS,
         (
             Run(("figure",), 10, 2_500_000),
-            Run(("recommended",), 5, 1_000_000),
-            Run(("RCPO",), 5, 1_000_000),
+            Run(("recommended",), 5, 2_000_000),
+            Run(("RCPO",), 5, 2_000_000),
             Run(("printed",), 5, 50_000_000),  # a million episodes
         ),
         10_000,
