@@ -77,7 +77,19 @@ def _interrupt():
     raise KeyboardInterrupt("by the trial itself")
 
 
+def alone(x):
+    """Fails where another trial was before."""
+    if VISITS:
+        raise RuntimeError("somebody was here")
+    VISITS.append(x)
+    return {"value": x}
+
+
+VISITS = []
+
 WAYS = {
+    "infinite": lambda: {"value": float("inf")},
+    "number": lambda: 3.0,
     "good": lambda: {"value": 3.5},
     "error": _error,
     "nan": lambda: {"value": float("nan"), "other": 1.0},

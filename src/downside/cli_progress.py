@@ -38,7 +38,8 @@ class View:
         self._states: dict[str, str] = {}
         self._live: Live | None = None
         self._said = time.monotonic()
-        self._seconds: list[float] = []  # that the trials took which have ended
+        self._seconds: list[float] = []  # that the trials took which are done
+        self._most = 1  # trials that ran side by side
         self._looked = 0.0
 
     @contextmanager
@@ -79,7 +80,8 @@ class View:
             self._states[trial.id] = "stopped"
         else:
             self._states[trial.id] = what.state
-            self._seconds.append(what.seconds)
+            if what.state == "done":
+                self._seconds.append(what.seconds)
             if self._live is None:
                 words = f"{what.state} {trial.id} ({what.seconds:.1f} s)"
                 reason = f": {what.reason}" if what.reason else ""
@@ -91,11 +93,13 @@ class View:
 
     def _counts(self) -> str:
         states = list(self._states.values())
-        running = states.count("running")
+        running = [t for t in self._study.trials if self._states[t.id] == "running"]
         waiting = sum(state not in ("done", "failed", "running") for state in states)
+        self._most = max(self._most, len(running))
         words = counted(states)
-        if self._seconds and running:
-            words += f"; about {_span(time_left(self._seconds, running, waiting))} left"
+        if self._seconds and (running or waiting):
+            own = [seconds_left(self._folder, trial) for trial in running]
+            words += f"; about {_span(time_left(self._seconds, own, waiting, self._most))} left"
         return words
 
     def _picture(self) -> Group:
@@ -109,16 +113,32 @@ class View:
         return Group(table_of(rows), Text(words))
 
 
-def time_left(ended: list[float], running: int, waiting: int) -> float:
-    """Seconds, if trials take as long as the median of those that have ended.
+def time_left(
+    done: list[float], running: list[float | None], waiting: int, side_by_side: int
+) -> float:
+    """Seconds, if trials take as long as the median of those that are done.
 
-    The first ones compile, and take longer than those to come. Running ones are half done on
-    average, and as many as there are go on side by side.
+    The first ones compile, and take longer than those to come. Of running ones it is known what
+    they still need, or they are half done.
 
-    >>> time_left([20.0, 2.0, 2.0], running=2, waiting=9)
+    >>> time_left([20.0, 2.0, 2.0], running=[None, 3.0], waiting=8, side_by_side=2)
     10.0
     """
-    return statistics.median(ended) * (waiting + running / 2) / running
+    usual = statistics.median(done)
+    left = [0.5 * usual if seconds is None else seconds for seconds in running]
+    return max([(usual * waiting + sum(left)) / side_by_side, *left])
+
+
+def seconds_left(folder: Path, trial: "Trial") -> float | None:
+    """What a running training still needs, if it has said so."""
+    from downside.store import newest_facts
+    from downside.studies.folder import trial_folder
+
+    found = newest_facts(trial_folder(folder, trial) / "run") if trial.kind == "env" else None
+    if found is None or not found[1].get("speed"):
+        return None
+    step, facts = found
+    return (facts["goal"] - step) * facts["learners"] / facts["speed"]
 
 
 def row_of(folder: Path, trial: "Trial", state: str) -> dict[str, str]:
@@ -144,8 +164,8 @@ def row_of(folder: Path, trial: "Trial", state: str) -> dict[str, str]:
         pairs = zip(risks, bounds, strict=True)
         row["risk of bound"] = ", ".join(f"{risk[0]:.3g} of {bound[0]:g}" for risk, bound in pairs)
         row["multiplier"] = ", ".join(f"{each[0]:.3g}" for each in multipliers)
-    if state == "running" and speed:
-        row["time left"] = _span((facts["goal"] - step) * facts["learners"] / speed)
+    if state == "running" and (left := seconds_left(folder, trial)) is not None:
+        row["time left"] = _span(left)
     return row
 
 

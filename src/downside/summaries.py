@@ -62,11 +62,13 @@ def _is_infeasible(records: Report, mine: slice, j: int, threshold: float) -> tu
         return 0, float("nan")
     late = slice(n // 2, None)
     parts = np.stack([part.mean(axis=0) for part in np.array_split(multipliers[late], N_PARTS)])
-    growing = np.all(np.diff(parts, axis=0) >= 0, axis=0) & (parts[-1] > 1.25 * parts[0])
     lowest = np.min(risks[late], axis=0, initial=np.inf, where=~np.isnan(risks[late]))
     rewards = np.abs(records.discounted[late, mine])
     most = np.max(rewards, axis=0, initial=0.0, where=~np.isnan(rewards))
     seen = np.isfinite(lowest) & (lowest > threshold)
+    weighed = parts * np.where(seen, lowest, 0.0)
+    growing = np.all(np.diff(parts, axis=0) >= 0, axis=0) & (parts[-1] > 1.25 * parts[0])
+    growing |= weighed[0] > 1e4 * most  # it has grown as far as it goes
     outweighs = multipliers[-1] * np.where(seen, lowest, 0.0) > 5.0 * most
     return int(np.count_nonzero(growing & seen & outweighs)), _lowest(risks)
 

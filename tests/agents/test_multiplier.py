@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from downside.agents import PID, Ascent, FixedMultiplier
-from downside.agents.multiplier import relative_excess
+from downside.agents.multiplier import LARGEST, relative_excess
 
 RULES = {
     "ascent": Ascent(rate=0.1),
@@ -93,3 +93,14 @@ def test_an_excess_counts_in_its_size_or_its_spread(spread, expected):
     found = relative_excess(jnp.asarray(10.0), jnp.asarray(8.0), spread)
     assert float(found) == pytest.approx(expected)
     assert float(relative_excess(jnp.asarray(10.0), jnp.asarray(np.inf), spread)) == -1.0
+
+
+def test_a_growing_rule_does_not_overflow():
+    rule = PID(rate=0.5, gain=4.0, weight=1.0, growing=True)
+    state = rule.init()
+    for _ in range(300):  # 1.5^300 is beyond float32
+        state = rule.update(state, jnp.asarray(1.0), 0.0)
+    assert float(rule.value(state)) == LARGEST
+    for _ in range(100):
+        state = rule.update(state, jnp.asarray(-1.0), 0.0)
+    assert float(rule.value(state)) == 0.0

@@ -43,6 +43,10 @@ def digests(folder):
     return {name: fate.files for name, fate in fates(folder, read_study(folder)).items()}
 
 
+def fate_of(folder, name):
+    return fates(folder, read_study(folder))[name]
+
+
 def notes(path):
     return Counter(path.read_text().split())
 
@@ -58,7 +62,7 @@ def test_every_trial_is_done_and_the_results_are_one_table(undisturbed):
     table = collect(undisturbed).collect()
     assert table.filter(name="square").sort("x")["value"].to_list() == [i**2 for i in range(60)]
     assert set(table["state"]) == {"done"}
-    assert read_fate(undisturbed / "trials/square/x=7").attempts == 1
+    assert fate_of(undisturbed, "square/x=7").attempts == 1
 
 
 def test_the_start_of_a_process_is_not_the_trials_time(tmp_path, monkeypatch):
@@ -80,7 +84,7 @@ def test_a_second_drive_does_nothing(undisturbed):
     before = digests(undisturbed)
     assert run_study(undisturbed).left == []
     assert digests(undisturbed) == before
-    assert read_fate(undisturbed / "trials/square/x=7").attempts == 1
+    assert fate_of(undisturbed, "square/x=7").attempts == 1
 
 
 def test_kills_of_workers_and_of_the_driver_lose_nothing_and_double_nothing(tmp_path, undisturbed):
@@ -130,7 +134,7 @@ def poisoned(tmp_path_factory):
     ("way", "reason"),
     [
         ("error", "ArithmeticError: seven is not a square"),
-        ("nan", "value: not a number (NaN)"),
+        ("nan", "value: not finite (nan)"),
         ("crash", "its process was ended by SIGSEGV, 2 times without progress"),
         ("exit", "its process ended with exit code 7, 2 times without progress"),
         ("loop", "took longer than its limit of 12 s"),
@@ -169,7 +173,7 @@ def test_memory_that_processes_share_counts_once():
     ("way", "words"),
     [
         ("error", "ArithmeticError: seven is not a square"),
-        ("nan", "value: not a number (NaN); no error was raised"),
+        ("nan", "value: not finite (nan); no error was raised"),
         ("crash", "Fatal Python error: Segmentation fault"),
         ("exit", "its process ended with exit code 7, 2 times without progress; it left no"),
         ("loop", "study_trials.py"),
@@ -206,12 +210,12 @@ def test_failed_trials_are_left_alone_until_they_are_asked_for(tmp_path, monkeyp
     folder = tmp_path / "study"
     study = Study({"function": "study_trials:poisoned"}, {"how": ["exit", "good"]})
     assert [t.id for t in run_study(folder, study).failed] == ["poisoned/how=exit"]
-    attempts = read_fate(folder / "trials/poisoned/how=exit").attempts
+    attempts = fate_of(folder, "poisoned/how=exit").attempts
     run_study(folder)
-    assert read_fate(folder / "trials/poisoned/how=exit").attempts == attempts
+    assert fate_of(folder, "poisoned/how=exit").attempts == attempts
     run_study(folder, retry_failed=True)
-    assert read_fate(folder / "trials/poisoned/how=exit").attempts == 2 * attempts
-    assert read_fate(folder / "trials/poisoned/how=good").attempts == 1
+    assert fate_of(folder, "poisoned/how=exit").attempts == 2 * attempts
+    assert fate_of(folder, "poisoned/how=good").attempts == 1
 
 
 @pytest.mark.slow
@@ -223,7 +227,7 @@ def test_a_trial_that_is_killed_again_and_again_fails_in_the_end(tmp_path):
         wait_until(lambda n=n: trial_module.count_attempts(place) == n)
         kill(*workers_of(driver.pid))
     assert json.loads(driver.communicate()[0]) == [1, 0, ""]
-    reason = read_fate(place).reason
+    reason = fate_of(tmp_path / "study", "square/x=0").reason
     assert reason == "its process was ended by SIGKILL, 20 times without progress"
 
 
@@ -366,7 +370,7 @@ def test_some_trials_only_and_from_the_beginning(tmp_path):
     assert [trial.id for trial in drive.left] == ["square/x=0", "square/x=2"]
     run_study(tmp_path / "study", study, only=["square/x=1", "square/x=2"], anew=True)
     assert notes(written) == {"1": 2, "2": 1}
-    assert read_fate(tmp_path / "study/trials/square/x=1").attempts == 1
+    assert fate_of(tmp_path / "study", "square/x=1").attempts == 1
 
 
 def test_folders_that_cannot_be_used(tmp_path):
@@ -428,7 +432,45 @@ def test_a_signal_that_stops_a_trial_is_no_fault_of_it(tmp_path):
             trial_module.run_trial(one, tmp_path)
     finally:
         signal.signal(signal.SIGINT, before)
-    assert read_fate(tmp_path).state == "stopped"
+    assert read_fate(tmp_path, one).state == "stopped"
+
+
+def test_what_fails_in_a_used_worker_is_tried_again_in_a_new_one(tmp_path):
+    study = Study({"function": "study_trials:alone"}, {"x": [1, 2, 3]})
+    found = run_study(tmp_path / "study", study, workers=1).fates
+    assert [fate.state for fate in found.values()] == ["done"] * 3
+    assert [fate.attempts for fate in found.values()] == [1, 2, 2]
+    assert "somebody was here" in (tmp_path / "study/trials/alone/x=2/log.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("way", "reason"),
+    [
+        ("infinite", "value: not finite (inf)"),
+        ("number", "TypeError: study_trials:poisoned gave 3.0, not numbers by names"),
+    ],
+)
+def test_what_is_no_result_is_a_reason(tmp_path, way, reason):
+    (one,) = Study({"function": "study_trials:poisoned", "arguments": {"how": way}}).trials
+    assert trial_module.run_trial(one, tmp_path).reason == reason
+
+
+def test_brackets_in_names_are_no_patterns(tmp_path):
+    study = Study({"function": "study_trials:anything"}, {"x": [1.0]}, name="s")
+    folder = tmp_path / "[ab]" / "study"
+    run_study(folder, study)
+    assert collect(folder).collect()["value"].to_list() == [1.0]
+
+
+def test_the_folder_of_another_trial_is_damaged(tmp_path):
+    folder = tmp_path / "study"
+    run_study(folder, Study(*squares(3)))
+    shutil.rmtree(folder / "trials/square/x=1")
+    shutil.copytree(folder / "trials/square/x=2", folder / "trials/square/x=1")
+    assert fate_of(folder, "square/x=1").state == "damaged"
+    assert "holds another trial, square/x=2" in fate_of(folder, "square/x=1").reason
+    assert run_study(folder).fates["square/x=1"].state == "done"
+    assert collect(folder).collect()["value"].to_list() == [0.0, 1.0, 4.0]
 
 
 def test_options_are_checked(tmp_path):

@@ -170,3 +170,14 @@ def test_a_poisoned_trial_on_ray(tmp_path):
     rows = dict(collect(tmp_path / "study").select("trial", "reason").collect().iter_rows())
     assert rows["poisoned/how=loop"] == "took longer than its limit of 8 s"
     assert "exit code 7" in rows["poisoned/how=exit"]
+
+
+def test_a_trial_that_no_machine_can_hold_is_refused():
+    study = Study({"function": "study_trials:square", "arguments": {"x": 1}, "devices": 4})
+    nodes = [
+        {"Alive": True, "Resources": {"CPU": 2.0}},
+        {"Alive": False, "Resources": {"CPU": 8.0}},
+    ]
+    with pytest.raises(ValueError, match="square asks for 4 CPUs and 0 GPUs, and no machine"):
+        engine._check_room(nodes, *study.trials)
+    engine._check_room([*nodes, {"Alive": True, "Resources": {"CPU": 4.0}}], *study.trials)

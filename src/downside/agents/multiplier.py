@@ -15,6 +15,9 @@ from downside.records import record, static
 
 Number = Float[Array, ""]
 
+LARGEST = 1e9
+"""What a growing multiplier stays below: it would overflow where no policy meets the bound."""
+
 
 @record
 class MultiplierState:
@@ -89,7 +92,7 @@ class PID(MultiplierRule):
         multiplier = clip(integral + gain average + damping change, 0, limit)
 
     A ``growing`` rule multiplies every step by 1 + integral, so that a large multiplier is reached,
-    and left, as fast as a small one.
+    and left, as fast as a small one. It ends at `LARGEST`, where the risk is all that counts.
 
     >>> rule = PID(rate=0.1, gain=2.0, weight=0.5)
     >>> state = rule.update(rule.init(), sampled=jnp.asarray(4.0), threshold=3.0)
@@ -121,13 +124,17 @@ class PID(MultiplierRule):
         kept = (1.0 - self.weight) ** n_episodes
         average = kept * state.average + (1.0 - kept) * excess
         step = self.rate * n_episodes * average * self._size(state)
-        integral = jnp.clip(state.integral + step, 0.0, self.limit)
+        integral = jnp.clip(state.integral + step, 0.0, self._limit)
         return PIDState(integral, average, average - state.average)
 
     def value(self, state: Any) -> Number:
         """The three parts together."""
         moving = self.gain * state.average + self.damping * state.change
-        return jnp.clip(state.integral + moving * self._size(state), 0.0, self.limit)
+        return jnp.clip(state.integral + moving * self._size(state), 0.0, self._limit)
+
+    @property
+    def _limit(self) -> Any:
+        return jnp.minimum(self.limit, LARGEST) if self.growing else self.limit
 
     def _size(self, state: Any) -> Any:
         return 1.0 + state.integral if self.growing else 1.0

@@ -178,13 +178,13 @@ def run_episode(
     start, inputs = _start(env, act, key, n_steps)
     size = min(BLOCK_STEPS, n_steps)
     n_blocks = -(-n_steps // size)
-    blocks = jax.tree.map(lambda x: _in_rows(x, n_blocks, size), (*inputs, jnp.arange(n_steps)))
+    blocks = jax.tree.map(lambda x: _in_rows(x, n_blocks, size), inputs)
 
     def advance(i: Any, episode: Any) -> tuple[Any, EpisodeSums]:
-        *noise, number = jax.tree.map(lambda x: x[i], blocks)
+        noise = jax.tree.map(lambda x: x[i], blocks)
         step = partial(_step, env, act, measure)
-        episode, (measured, alive, weights, ended) = jax.lax.scan(step, episode, tuple(noise))
-        alive = alive & (number == i * size + jnp.arange(size))  # not what fills the last row
+        episode, (measured, alive, weights, ended) = jax.lax.scan(step, episode, noise)
+        alive = alive & (i * size + jnp.arange(size) < n_steps)  # not what fills the last row
         counted = _count(measured, alive)
         sums = EpisodeSums(
             total=jax.tree.map(jnp.sum, counted),

@@ -22,7 +22,7 @@ def check_table(name: str, value: Any) -> None:
 
 def check_name(name: Any) -> None:
     """Refuse what cannot be the name of a folder."""
-    if not isinstance(name, str) or not name or "/" in name:
+    if not isinstance(name, str) or name in ("", ".", "..") or any(c in name for c in "/\0"):
         raise ValueError(f"name is {name!r}; give a text, as for a folder")
 
 

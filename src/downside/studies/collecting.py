@@ -50,11 +50,11 @@ def collect(path: str | Path) -> pl.LazyFrame:
     damaged are left out.
     """
     study = read_study(path)
-    ended = [t for t in study.trials if is_intact(trial_folder(path, t))]
+    ended = [t for t in study.trials if is_intact(trial_folder(path, t), t)]
     present = [trial_folder(path, trial) / "results.parquet" for trial in ended]
     if not present:
         raise StoreError(f"{path} has no results yet; see: downside study status {path}")
-    return pl.scan_parquet(present).join(
+    return pl.scan_parquet(present, glob=False).join(
         _grid(study).lazy(), on="trial", how="left", maintain_order="left"
     )
 

@@ -73,7 +73,7 @@ class StudyFolder:
         """Let failed trials begin again, or go on where their checkpoint is sound."""
         for trial in trials:
             folder = trial_folder(self.path, trial)
-            fate = read_fate(folder)
+            fate = read_fate(folder, trial)
             with explaining(f"{folder} could not be cleared"):
                 if not fate.kept and (folder / "run").exists():
                     files.rename(folder / "run", _unused(folder))
@@ -110,10 +110,10 @@ def trial_folder(path: str | Path, trial: Trial) -> Path:
 
 def fates(path: str | Path, study: Study) -> dict[str, Fate]:
     """What has become of every trial of a study, by id."""
-    return {trial.id: read_fate(trial_folder(path, trial)) for trial in study.trials}
+    return {trial.id: read_fate(trial_folder(path, trial), trial) for trial in study.trials}
 
 
-def read_fate(folder: Path) -> Fate:
+def read_fate(folder: Path, trial: Trial) -> Fate:
     """What has become of the trial in a folder; "running" is asked for with `is_running`."""
     for path, is_right in ((folder, Path.is_dir), (folder / MANIFEST, Path.is_file)):
         if path.exists() and not is_right(path):
@@ -124,6 +124,9 @@ def read_fate(folder: Path) -> Fate:
         return Fate("damaged", str(error))
     if document is None:
         return Fate("stopped" if (folder / "log.txt").exists() else "waiting")
+    theirs, ours = (encode("trial", x) for x in (document["specification"], trial.specification))
+    if document["id"] != trial.id or theirs != ours:
+        return Fate("damaged", f"{folder} holds another trial, {document['id']}")
     names = ("state", "reason", "seconds", "attempts", "kept", "files")
     fate = Fate(**{name: document[name] for name in names})
     for name, sha256 in fate.files.items():
@@ -137,9 +140,9 @@ def read_fate(folder: Path) -> Fate:
     return fate
 
 
-def is_intact(folder: Path) -> bool:
+def is_intact(folder: Path, trial: Trial) -> bool:
     """Whether the trial in a folder has ended, and its files are those that it left."""
-    return read_fate(folder).state in ("done", "failed")
+    return read_fate(folder, trial).state in ("done", "failed")
 
 
 def write_fate(folder: Path, trial: Trial, fate: Fate, facts: dict[str, Any]) -> None:

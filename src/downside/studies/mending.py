@@ -8,7 +8,16 @@ from pathlib import Path
 from downside.store import files, read_newest
 from downside.store.errors import DamagedError, StoreError, explaining
 
-_FILES = ("lock", "log.txt", "manifest.json", "results.parquet", "records.parquet", "policy.npz")
+_FILES = (
+    "lock",
+    "log.txt",
+    "manifest.json",
+    "policy.npz",
+    "records.parquet",
+    "results.npz",
+    "results.parquet",
+    "traceback.txt",
+)
 
 
 def set_aside(folder: Path) -> list[Path]:

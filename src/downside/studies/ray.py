@@ -50,6 +50,8 @@ def run_ray(
     if importlib.util.find_spec("ray") is None:
         raise ValueError("the engine 'ray' needs Ray; install it: pip install 'downside[ray]'")
     with _connected(path, address, workers) as ray:
+        for trial in trials:
+            _check_room(ray.nodes(), trial)
         yield from _run(ray, path, trials, limits, workers, stop)
 
 
@@ -96,6 +98,17 @@ def _run(
             trial = running.pop(reference)
             queued.pop(trial.id, None)
             yield trial, _fate(ray, reference)
+
+
+def _check_room(nodes: list[dict[str, Any]], trial: Trial) -> None:
+    """Refuse a trial for which Ray would wait for ever."""
+    asked = {"CPU": trial.devices, "GPU": trial.specification["gpus"]}
+    alive = [node["Resources"] for node in nodes if node["Alive"]]
+    if not any(all(node.get(what, 0) >= n for what, n in asked.items()) for node in alive):
+        raise ValueError(
+            f"{trial.id} asks for {asked['CPU']} CPUs and {asked['GPU']} GPUs, and no machine of "
+            "Ray has them; give fewer devices and gpus, or more --workers"
+        )
 
 
 def _fate(ray: Any, reference: Any) -> Fate | Exception:

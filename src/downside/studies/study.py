@@ -85,15 +85,16 @@ class Study:
         base: Any,
         grid: Any = None,
         *,
-        name: Any = "study",
+        name: str = "study",
         seconds: float = math.inf,
         memory_gb: float = math.inf,
     ) -> None:
-        for key, table in (("base", base), ("grid", grid or {})):
+        grid = {} if grid is None else grid
+        for key, table in (("base", base), ("grid", grid)):
             check_table(key, table)
         check_name(name)
         self.name, self.limits = name, Limits(seconds, memory_gb)
-        self.trials = _trials(base, grid or {})
+        self.trials = _trials(base, grid)
 
     @staticmethod
     def from_toml(path: str | Path) -> "Study":
@@ -114,7 +115,7 @@ class Study:
             for key, value in limits.items():
                 if isinstance(value, bool) or not isinstance(value, int | float):
                     raise ValueError(f"{key} is {value!r}; give a number above 0")
-            name = document.get("name", path.stem)
+            check_name(name := document.get("name", path.stem))
             return Study(document["base"], document.get("grid"), name=name, **limits)
         except (ValueError, TypeError) as error:
             raise ValueError(f"{path}: {error}") from error

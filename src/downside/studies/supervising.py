@@ -24,8 +24,8 @@ from downside.store.errors import StoreError
 from downside.store.plain import encode
 from downside.studies.folder import Fate, read_fate
 from downside.studies.study import Limits, Trial
-from downside.studies.trial import TELL, DiskError, count_attempts, write_failure
-from downside.studies.worker import BEGUN
+from downside.studies.trial import TELL, TRACEBACK, DiskError, count_attempts, write_failure
+from downside.studies.worker import AGAIN, BEGUN
 
 MOST_KILLS, MOST_CRASHES, MOST_STARTS = 20, 2, 30
 """Attempts without progress before a trial fails: kills come from outside, crashes from within.
@@ -34,6 +34,7 @@ A worker that dies before it has begun says nothing about the trial, until very 
 
 LOOK_SECONDS = 0.1
 STOP_SECONDS = 60.0
+TELL_SECONDS = 2.0
 START_SECONDS = 300.0  # of a process, which do not count as the trial's
 _SENT = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -79,6 +80,7 @@ class Supervisor:
         self._process: subprocess.Popen[bytes] | None = None
         self._answers, self._n_trials = -1, 0
         self._began: float | None = None  # when the newest attempt did
+        self._oom_kills = 0  # before it
 
     def run(self, trial: Trial, folder: Path, limits: Limits, stopped: Callable[[], bool]) -> Fate:
         """Run a trial to its end, whatever happens to its process on the way."""
@@ -152,8 +154,10 @@ class Supervisor:
     ) -> Fate | tuple[str, bool, bool]:
         """One attempt: a fate, or (why it ended without one, was it a crash, is that the end)."""
         assert self._process is not None
-        order = {"trial": encode("trial", asdict(trial)), "folder": str(folder)}
+        is_new = self._n_trials == 1
+        order = {"trial": encode("trial", asdict(trial)), "folder": str(folder), "is_new": is_new}
         deadline, self._began = time.monotonic() + START_SECONDS, None
+        self._oom_kills = _oom_kills()
         try:
             assert self._process.stdin is not None
             self._process.stdin.write(json.dumps(order).encode() + b"\n")
@@ -167,8 +171,11 @@ class Supervisor:
                 if line is None:
                     return self._obituary()
                 answer = json.loads(line)
+                if answer["state"] == AGAIN:
+                    self.close()
+                    return answer["reason"], True, False
                 if answer["state"] != BEGUN:
-                    return self._judged(answer, folder)
+                    return self._judged(answer, trial, folder)
                 self._began = time.monotonic()
                 deadline = self._began + limits.seconds
             now = time.monotonic()
@@ -178,34 +185,34 @@ class Supervisor:
                     self.close()
                     raise StoppedError
             elif now > deadline:
-                self._end_at_limit()
+                self._end_at_limit(folder)
                 if self._began is None:
                     return f"its process did not start within {START_SECONDS:g} s", False, False
                 return f"took longer than its limit of {limits.seconds:g} s", True, True
             elif (used := _memory_gb(self._process.pid, limits.memory_gb)) > limits.memory_gb:
-                self._end_at_limit()
+                self._end_at_limit(folder)
                 words = f"used {used:.3g} GB of memory, more than its limit of {limits.memory_gb:g}"
-                return words, True, self._n_trials == 1  # else others may have left it there
+                return words, True, is_new  # else others may have left it there
 
     def _ask_to_stop(self, now: float) -> float:
         assert self._process is not None
         self._process.terminate()  # an agent that learns finishes its chunk and saves
         return now
 
-    def _end_at_limit(self) -> None:
+    def _end_at_limit(self, folder: Path) -> None:
         """End the worker; if a trial has begun in it, it says first where it is."""
         assert self._process is not None
         if self._began is not None:
             self._process.send_signal(TELL)
-            time.sleep(LOOK_SECONDS)
+            _wait_for(folder / TRACEBACK)
         self.close()
 
-    def _judged(self, answer: dict[str, Any], folder: Path) -> Fate:
+    def _judged(self, answer: dict[str, Any], trial: Trial, folder: Path) -> Fate:
         if answer["state"] == "disk":
             raise DiskError(answer["reason"])
         if answer["state"] == "refused":
             raise StoreError(answer["reason"])
-        fate = read_fate(folder)
+        fate = read_fate(folder, trial)
         if fate.state not in ("done", "failed"):
             raise StoreError(f"{folder} was changed while the trial ran: {fate.reason}")
         if fate.state == "failed":
@@ -216,6 +223,8 @@ class Supervisor:
         assert self._process is not None
         code = self._process.wait()
         self.close()
+        if code == -signal.SIGKILL and _oom_kills() > self._oom_kills:
+            return "the system ended its process for lack of memory", True, False
         if code < 0:
             number = signal.Signals(-code)
             return f"its process was ended by {number.name}", number not in _SENT, False
@@ -232,11 +241,36 @@ class Supervisor:
         return bytes(line)
 
 
+def _wait_for(path: Path) -> None:
+    """Until a file that is being written has its text, or `TELL_SECONDS` are over."""
+    size, latest = 0, time.monotonic() + TELL_SECONDS
+    while time.monotonic() < latest:
+        time.sleep(LOOK_SECONDS)
+        with suppress(OSError):
+            before, size = size, path.stat().st_size
+            if size and size == before:
+                return
+
+
 def _progress(folder: Path) -> int:
+    """The steps that are saved: of the run, or of all runs of an experiment."""
+    return sum(_saved_steps(each.parent) for each in (folder / "run").glob("**/checkpoints"))
+
+
+def _saved_steps(run: Path) -> int:
     try:
-        return max(checkpoints(folder / "run"), default=-1)
+        return max(checkpoints(run), default=-1) + 1
     except StoreError:
-        return -1
+        return 0
+
+
+def _oom_kills() -> int:
+    """How often the system has ended a process for lack of memory, where it says so."""
+    with suppress(OSError):
+        for line in Path("/proc/vmstat").read_text().splitlines():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    return 0
 
 
 def _memory_gb(pid: int, limit: float) -> float:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from downside.specification import load
 from downside.store import files
@@ -35,6 +35,10 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 _REFUSING = {*_FULL, errno.EIO, errno.EACCES, errno.EPERM}
 
 
+class AgainError(Exception):
+    """The trial failed in a process that others have used: it should be tried in a new one."""
+
+
 class DiskError(RuntimeError):
     """The disk refuses: no fault of the trial, and the study stops."""
 
@@ -48,22 +52,22 @@ class Outcome:
     failure: str = ""
 
 
-def run_trial(trial: Trial, folder: Path) -> Fate:
+def run_trial(trial: Trial, folder: Path, *, is_last: bool = True) -> Fate:
     """Run a trial unless it is done or has failed, and leave its results in its folder.
 
     A trial that was stopped goes on from its newest checkpoint. An error of the trial is a fate
-    like another; errors of the disk are raised.
+    like another, or `AgainError` unless this ``is_last``; errors of the disk are raised.
     """
     with _disk_errors(), explaining(f"{folder} could not be written"):
         files.make_folders(folder)
         lock = Lock(folder / "lock")
     try:
         with _disk_errors():
-            fate = read_fate(folder)
+            fate = read_fate(folder, trial)
             if fate.state in ("done", "failed"):
                 return fate
             with _logging(folder) as attempts, _stacks(folder / TRACEBACK):
-                return _attempt(trial, folder, attempts)
+                return _attempt(trial, folder, attempts, is_last)
     finally:
         lock.release()
 
@@ -100,7 +104,7 @@ def count_attempts(folder: Path) -> int:
     return sum(line.startswith(ATTEMPT) for line in log.splitlines())
 
 
-def _attempt(trial: Trial, folder: Path, attempts: int) -> Fate:
+def _attempt(trial: Trial, folder: Path, attempts: int, is_last: bool) -> Fate:
     began = time.perf_counter()
 
     def fate(state: Any, reason: str = "", **options: Any) -> Fate:
@@ -113,8 +117,13 @@ def _attempt(trial: Trial, folder: Path, attempts: int) -> Fate:
             if is_stopped() or _is_behind(error, _FULL):
                 raise
             text = traceback.format_exc()
+            if not is_last:
+                sys.stderr.write(text)  # into the log
+                raise AgainError(_in_a_line(error)) from error
             replace_file(folder / TRACEBACK, text.encode())
             return _keep(trial, folder, fate("failed", _in_a_line(error), kept=False), [])
+    if outcome.failure and not is_last:
+        raise AgainError(outcome.failure)
     for name, content in outcome.files.items():
         replace_file(folder / name, content)
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in outcome.files.items()}
@@ -211,10 +220,12 @@ def _run_experiment(specification: dict[str, Any], folder: Path) -> Outcome:
 
 def _run_function(specification: dict[str, Any], folder: Path) -> Outcome:
     found = load("function", specification["function"])(**specification["arguments"])
-    values = {str(name): float(value) for name, value in dict(found).items()}
+    if not isinstance(found, Mapping):
+        raise TypeError(f"{specification['function']} gave {found!r}, not numbers by names")
+    values = {str(k): float(v) for k, v in cast("Mapping[Any, Any]", found).items()}
     rows: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in values.items()]
-    wrong = [name for name, value in values.items() if math.isnan(value)]
-    return Outcome(rows, failure=f"{', '.join(wrong)}: not a number (NaN)" if wrong else "")
+    wrong = [f"{name}: not finite ({x})" for name, x in values.items() if not math.isfinite(x)]
+    return Outcome(rows, failure=", ".join(wrong))
 
 
 _RUN = {"env": _run_training, "experiment": _run_experiment, "function": _run_function}
@@ -255,9 +266,11 @@ def _stacks(path: Path) -> Generator[None]:
             yield
         finally:
             faulthandler.unregister(TELL)
-            faulthandler.enable() if before else faulthandler.disable()
-    if not path.stat().st_size:
-        path.unlink()
+            faulthandler.disable()
+            if before:
+                faulthandler.enable()
+            if not path.stat().st_size:
+                path.unlink()
 
 
 @contextmanager

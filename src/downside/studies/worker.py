@@ -18,9 +18,10 @@ from typing import Any
 
 from downside.store.plain import decode
 from downside.studies.study import Trial
-from downside.studies.trial import DiskError, run_trial
+from downside.studies.trial import AgainError, DiskError, run_trial
 
 BEGUN = "begun"  # said when a trial's own time begins: the process has started and waits
+AGAIN = "again"  # a trial failed in a process that is not new
 _PR_SET_PDEATHSIG = 1
 
 
@@ -43,8 +44,11 @@ def _say(answers: int, answer: dict[str, str]) -> None:
 def follow(order: dict[str, Any]) -> dict[str, str]:
     """Run the trial of an order, and say what has become of it."""
     try:
-        fate = run_trial(Trial(**decode(order["trial"])), Path(order["folder"]))
+        trial, folder = Trial(**decode(order["trial"])), Path(order["folder"])
+        fate = run_trial(trial, folder, is_last=order["is_new"])
         return {"state": fate.state, "reason": fate.reason}
+    except AgainError as error:
+        return {"state": AGAIN, "reason": str(error)}
     except DiskError as error:
         return {"state": "disk", "reason": str(error)}
     except RuntimeError as error:
