@@ -388,22 +388,26 @@ ROADS = Tabular(
 )
 
 
-def silent_roads():
-    return Silent(GymnasiumEnv(ROADS))
+class SilentRoads(gymnasium.Env):
+    """The same in Python, and nothing is told beside the reward."""
 
+    observation_space = spaces.Discrete(1)
+    action_space = spaces.Discrete(2)
 
-class Silent(gymnasium.Wrapper):
-    """Tells nothing beside the reward."""
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return 0, {}
 
     def step(self, action):
-        return (*self.env.step(action)[:4], {})
+        reward = self.np_random.choice([4.0, -1.0]) if action == 1 else 1.0
+        return 0, float(reward), True, False, {}
 
 
 def test_mean_rewards_that_are_not_told_are_learnt_for_training_and_evaluation_alike():
     options = {"target": Centralised(), "threshold": 0.6, "horizon": 1, "period": 500}
     model = default_model(spaces.Discrete(1), spaces.Discrete(2), None, rate=1e-3)
     for rate, given in ((1e-2, {}), (1e-3, {"mean_reward": model})):  # the default is a hundredth
-        agent = NRCPO(silent_roads, **options, **given).learn(20_000, **QUIET)
+        agent = NRCPO(SilentRoads, **options, **given).learn(20_000, **QUIET)
         n = 2000
         found = agent.evaluate(n)
         (risky,) = risky_roads(agent)
@@ -428,7 +432,7 @@ def risky_roads(agent):
 
 
 def test_without_a_bound_there_is_no_risk_about_mean_rewards_that_nobody_tells():
-    agent = NAC(silent_roads, horizon=1, period=100).learn(100, **QUIET)
+    agent = NAC(SilentRoads, horizon=1, period=100).learn(100, **QUIET)
     with pytest.raises(ValueError, match=r"ds\.NRCPO\(env, target=\.\.\., threshold=math\.inf"):
         agent.suggest_threshold(Centralised())
 
