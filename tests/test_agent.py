@@ -2,20 +2,11 @@ import numpy as np
 import pytest
 
 from downside.control import NAC, NRCPO
-from downside.environments import Tabular
 from downside.evaluation import compare
 from downside.signals import Constraint, Penalty, TDError
+from roads import two_roads
 
-# One choice: 1 for sure, or 4 and -1 with equal chance.
-ROADS = Tabular(
-    transitions=np.array([[[1.0, 0.0], [0.5, 0.5]]]),
-    next_states=np.zeros((1, 2, 2), int),
-    rewards=np.array([[[1.0, 1.0], [4.0, -1.0]]]),
-    ends=np.ones((1, 2, 2), bool),
-    start=np.array([1.0]),
-    discount=0.9,
-    horizon=1,
-)
+ROADS = two_roads(discount=0.9)
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from downside.environments import Bandit, Consumption, Portfolio, Tabular, WithR
 from downside.policies import SquashedGaussian
 from downside.signals import Centralised, Constraint, Fixed, Penalty, Shortfall
 from random_mdps import random_mdp
+from roads import two_roads
 
 QUIET = {"progress_bar": False}
 ONLINE = {"way": "online", "step_size": 0.02, "critic_step_size": 0.02, "period": 50}
@@ -35,19 +36,6 @@ def exact_numbers(agent, target):
             (exact.start_value(agent.env, policy), exact.start_value(agent.env, policy, risk))
         )
     return np.array(found, float).T
-
-
-def two_roads(discount=1.0):
-    """One choice: 1 for sure, or 4 and -1 with equal chance. Mixing meets a bound between."""
-    return Tabular(
-        transitions=np.array([[[1.0, 0.0], [0.5, 0.5]]]),
-        next_states=np.zeros((1, 2, 2), int),
-        rewards=np.array([[[1.0, 1.0], [4.0, -1.0]]]),
-        ends=np.ones((1, 2, 2), bool),
-        start=np.array([1.0]),
-        discount=discount,
-        horizon=1,
-    )
 
 
 @pytest.mark.slow

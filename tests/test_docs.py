@@ -79,12 +79,16 @@ def test_what_counts_as_a_number_without_a_mark():
     assert len(unmarked("it is 0.25 or so<!--a-->\nand then 12% and\n-1.5%")) == 3
 
 
-TABLES = sorted((DOCS / "results" / "evaluation").glob("*.txt"))
+PRINTED = [
+    path
+    for page in ("command_line", "evaluation")
+    for path in (DOCS / "results" / page).glob("*.txt")
+]
 
 
-@pytest.mark.parametrize("path", TABLES, ids=[path.stem for path in TABLES])
-def test_the_tables_of_the_evaluation_page_are_the_committed_ones(path):
-    assert path.read_text() in (DOCS / "evaluation.md").read_text()
+@pytest.mark.parametrize("path", PRINTED, ids=[path.stem for path in PRINTED])
+def test_what_was_printed_stands_on_its_page_as_it_was_committed(path):
+    assert path.read_text() in (DOCS / f"{path.parent.name}.md").read_text()
 
 
 def test_the_tables_of_the_benchmark_page_are_the_committed_ones():

@@ -6,22 +6,12 @@ from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 
 from downside.control import NRCPO
-from downside.environments import Tabular
 from downside.evaluation import Evaluation, Evaluations
 from downside.frontiers import Frontier, frontier
 from downside.report.risk_pictures import plot_training
+from roads import two_roads
 
-# One choice: 1 for sure, or 4 and -1 with equal chance: shortfall below 1 of 0 or of 1 on average,
-# so with a bound nu in [0, 1] the best mean is 1 + nu / 2.
-ROADS = Tabular(
-    transitions=np.array([[[1.0, 0.0], [0.5, 0.5]]]),
-    next_states=np.zeros((1, 2, 2), int),
-    rewards=np.array([[[1.0, 1.0], [4.0, -1.0]]]),
-    ends=np.ones((1, 2, 2), bool),
-    start=np.array([1.0]),
-    discount=1.0,
-    horizon=1,
-)
+ROADS = two_roads()  # with a bound nu in [0, 1] the best mean is 1 + nu / 2
 
 
 @pytest.fixture(scope="module")

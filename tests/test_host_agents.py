@@ -13,7 +13,6 @@ from gymnasium import spaces
 from downside import defaults, load, load_policy
 from downside.bases import Polynomial
 from downside.control import NAC, NRCPO
-from downside.environments import Tabular
 from downside.environments.gymnasium import GymnasiumEnv
 from downside.policies import Gibbs
 from downside.signals import Centralised, Constraint
@@ -22,6 +21,7 @@ from downside.studies.training import learner_rows
 from downside.training import hosting
 from downside.training.mean_reward import default_model
 from host_environments import Drift, Endless, Spaces
+from roads import two_roads
 
 QUIET = {"progress_bar": False}
 PERIOD = 60
@@ -375,17 +375,7 @@ def test_cart_pole_is_learnt_and_judged_as_others_judge():
     assert numbers.cut == 0.0  # the time limit is the problem's own end
 
 
-# One choice: 1 for sure, or 4 and -1 with equal chance. About the mean rewards 1 and 1.5 the proxy
-# is 0 or 1.25, so 1.25 times the probability of the second.
-ROADS = Tabular(
-    transitions=np.array([[[1.0, 0.0], [0.5, 0.5]]]),
-    next_states=np.zeros((1, 2, 2), int),
-    rewards=np.array([[[1.0, 1.0], [4.0, -1.0]]]),
-    ends=np.ones((1, 2, 2), bool),
-    start=np.array([1.0]),
-    discount=1.0,
-    horizon=1,
-)
+ROADS = two_roads()  # about the mean rewards the proxy is 1.25 times the probability of the second
 
 
 class SilentRoads(gymnasium.Env):
