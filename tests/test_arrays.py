@@ -18,6 +18,7 @@ from downside.arrays import (
     sample_index,
     sigmoid,
     softplus,
+    times_rows,
 )
 
 WIDE = np.array([-800.0, -200.0, -50.0, -3.0, 0.0, 0.4, 50.0, 800.0])
@@ -107,3 +108,19 @@ def test_rows_of_doubles_have_the_derivative_of_a_reshape():
         rows, back = jax.vjp(jax.jit(lambda x: as_rows(x, 3)), flat)
         assert (rows == flat.reshape(3, 4)).all()
         assert (back(cotangent.reshape(3, 4))[0] == cotangent).all()
+
+
+@pytest.mark.parametrize("n_columns", [1, 7, 16, 17, 40])
+def test_times_rows_is_the_product_of_numpy_and_so_is_its_derivative(n_columns):
+    """d/drows sum_i c_i rows_i . x = c x': short rows are summed, long ones multiplied."""
+    rng = np.random.default_rng(3)
+    rows, x, c = rng.normal(size=(5, n_columns)), rng.normal(size=n_columns), rng.normal(size=5)
+    with jax.enable_x64(True):
+        found = jax.jit(times_rows)(rows, jnp.asarray(x))
+        slope = jax.grad(lambda r: jnp.asarray(c) @ times_rows(r, jnp.asarray(x)))(
+            jnp.asarray(rows)
+        )
+        many = jax.jit(times_rows)(rows, jnp.stack([jnp.asarray(x), 2.0 * jnp.asarray(x)]))
+    np.testing.assert_allclose(found, rows @ x, rtol=1e-12)
+    np.testing.assert_allclose(slope, np.outer(c, x), rtol=1e-12)
+    np.testing.assert_allclose(many, np.stack([rows @ x, 2.0 * (rows @ x)]), rtol=1e-12)

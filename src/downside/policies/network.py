@@ -8,7 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from downside.arrays import array_module, as_rows
+from downside.arrays import array_module, as_rows, times_rows
 from downside.bases import Basis
 from downside.checks import check_count
 from downside.policies.base import Policy, as_params, cast, draw_normal
@@ -78,7 +78,7 @@ class Outputs:
         x = cast(self.basis(obs), params)
         xp = array_module(x)
         if not self.hidden:
-            return x @ as_rows(params, self.n_outputs).T
+            return times_rows(as_rows(params, self.n_outputs), x)
         at = 0
         for layer, (n_in, n_out) in enumerate(self._layers):
             weights = params[at : at + n_out * n_in].reshape(n_out, n_in)
