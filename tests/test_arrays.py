@@ -110,7 +110,7 @@ def test_rows_of_doubles_have_the_derivative_of_a_reshape():
         assert (back(cotangent.reshape(3, 4))[0] == cotangent).all()
 
 
-@pytest.mark.parametrize("n_columns", [1, 7, 16, 17, 40])
+@pytest.mark.parametrize("n_columns", [1, 7, 8, 40])
 def test_times_rows_is_the_product_of_numpy_and_so_is_its_derivative(n_columns):
     """d/drows sum_i c_i rows_i . x = c x': short rows are summed, long ones multiplied."""
     rng = np.random.default_rng(3)

@@ -97,18 +97,18 @@ def times_shared(matrix: np.ndarray, x: Any) -> Any:
 def times_rows(rows: Any, x: Any) -> Any:
     """``x @ rows.T``, which XLA compiles well for short rows that every learner has its own of.
 
-    As a product of a matrix and a vector it is an operation of its own, which takes one number at
-    a time; as a sum of few numbers it is joined to what is done with it next.
+    As a product of a matrix and a vector it is an operation of its own, which takes the numbers of
+    a short row one by one; as a sum it is compiled like the operations around it.
 
     >>> times_rows(np.array([[1.0, 2.0], [0.0, 3.0]]), np.array([1.0, 10.0])).tolist()
     [21.0, 30.0]
     """
-    if is_traced(rows) and rows.shape[-1] <= _SHORT_ROW:
+    if is_traced(rows) and rows.shape[-1] < _AT_A_TIME:
         return array_module(rows).sum(x[..., None, :] * rows, axis=-1)
     return x @ rows.T
 
 
-_SHORT_ROW = 16  # with longer ones the product is faster
+_AT_A_TIME = 8  # numbers that the product takes together where a row has so many
 
 
 def as_rows(flat: Any, n_rows: int) -> Any:
