@@ -111,7 +111,7 @@ OBSERVATIONS = [
     spaces.Discrete(5, start=2),
     spaces.Box(-1.0, 2.0, (2,), np.float64),
     spaces.Box(0, 255, (2, 2), np.uint8),
-    spaces.MultiDiscrete([3, 2]),
+    spaces.MultiDiscrete([[3, 2], [2, 4]]),
     spaces.Tuple([spaces.Discrete(3), spaces.Box(-np.inf, np.inf, (2,))]),
     spaces.Dict({"a": spaces.MultiBinary(2), "b": spaces.Box(0.0, 1.0, (1,))}),
 ]
@@ -179,6 +179,8 @@ BROKEN = {
         lambda o, r, d, t, i: (o, r, d, t, {"mean_reward": np.nan}),
         r"info\['mean_reward'\] at step .* is nan",
     ),
+    "info None": (lambda o, r, d, t, i: (o, r, d, t, None), "info at step .* a dictionary"),
+    "beyond float32": (lambda o, r, d, t, i: (o, 2e16, d, t, i), r"up to 2e\+16.*float64"),
     "no reward": (lambda o, r, d, t, i: (o, None, d, t, i), "reward at step .* is None"),
 }
 
@@ -235,6 +237,9 @@ def test_sums_without_an_end_are_refused(monkeypatch):
         NAC(Cut, period=PERIOD).learn(PERIOD, **QUIET)
 
 
+PICTURES, TWO = spaces.Box(0, 255, (84, 84, 3), np.uint8), spaces.Discrete(2)
+
+
 class OnStep:
     def on_step(self):
         return True
@@ -245,6 +250,7 @@ class OnStep:
     [
         (lambda: NRCPO("MlpPolicy", "CartPole-v1"), "environment comes first"),
         (lambda: NAC(Drift(), n_seeds=2), r"lambda: MyEnv\(\)"),
+        (lambda: NAC(lambda drift=Drift(): drift, n_seeds=2), "gives one and the same each time"),
         (lambda: NAC(Drift, num_envs=7), "give period=2002"),
         (lambda: NAC(Drift, num_envs=2, way="online"), "follows one stream"),
         (lambda: NAC(Drift, policy="cnn"), "'linear', 'mlp'"),
@@ -252,6 +258,7 @@ class OnStep:
         (lambda: NAC(Drift).suggest_threshold(), "give the target"),
         (lambda: NAC(Drift(), env_options={"a": 1}), "made already"),
         (lambda: NAC(3), "give a Gymnasium id"),
+        (lambda: NAC(lambda: Spaces(PICTURES, TWO)), "21,169 features .* ResizeObservation"),
         (lambda: NAC(Unseeded), r"signature reset\(self, \*, seed=None"),
     ],
 )
@@ -414,6 +421,22 @@ def test_mean_rewards_that_are_not_told_are_learnt_for_training_and_evaluation_a
     told = NRCPO(lambda: GymnasiumEnv(ROADS), **options).evaluate(100)[0]
     assert not told.learnt_means
     assert set(told.episodes.signals) <= {0.0, 2.5}
+
+
+class Certain(Drift):
+    """Whoever drifts, each step pays 1: there is no luck in a reward."""
+
+    def step(self, action):
+        obs, _, over, cut, info = super().step(action)
+        return obs, 1.0, over, cut, info
+
+
+def test_what_the_learnt_mean_rewards_add_to_the_risk_is_said():
+    options = {"target": Centralised(), "threshold": 0.5, "discount": 0.95, "period": 500}
+    said = "all of this risk is their error"
+    agent = NRCPO(Certain, **options)
+    assert said in agent.learn(1000, **QUIET).summary()
+    assert "their error" not in NRCPO(SilentRoads, **options).learn(5000, **QUIET).summary()
 
 
 def risky_roads(agent):

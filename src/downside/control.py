@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import jax
 import numpy as np
 from gymnasium import spaces
 
@@ -39,6 +40,7 @@ from downside.signals import Centralised, Constraint, Reward
 from downside.training.batches import Batches
 from downside.training.cutting import usual_limit
 from downside.training.hosting import Hosting
+from downside.training.trees import empty
 
 Way = Literal["batches", "online"]
 
@@ -65,6 +67,10 @@ SEVERAL_STATES = {
 } | SPREAD
 """Every state learns for itself: each needs entropy, lest it settle on what it tried first, or
 on what was best before the multiplier had found its value. It fades, since it costs reward."""
+
+
+MOST_FEATURES = 5_000
+"""Of an observation, where values are fitted by solving for all of them at once."""
 
 
 def NAC(env: Any, *args: Any, **options: Any) -> Agent:  # noqa: N802
@@ -178,6 +184,8 @@ def build(
     if kind is Batches and policy is None and isinstance(observations, spaces.Discrete):
         defaults |= TABULAR | (SEVERAL_STATES if observations.n > 1 else {})
     settings = defaults | settings
+    if kind is Batches:
+        _check_size(chosen, observations)
     made = Made(
         way, chosen, list(constraints or ((),)), settings, precision, seed, n_seeds, num_envs
     )
@@ -280,6 +288,19 @@ def _check_ours(**options: Any) -> None:
                 f"{name} is {value!r}, which is for Gymnasium environments; ours have their own "
                 "discount and horizon, such as ds.Portfolio(discount=0.99)"
             )
+
+
+def _check_size(policy: Policy, observations: spaces.Space[Any]) -> None:
+    """Refuse features whose products, a matrix, would not fit the memory, such as of pictures."""
+    example = jax.tree.map(lambda x: x[0], empty(observations, 1))
+    n = int(np.shape(policy.baseline(example))[-1])
+    if n > MOST_FEATURES:
+        raise ValueError(
+            f"there are {n:,} features of an observation, and learning in batches solves a system "
+            f"of {n:,} equations at every update; at most {MOST_FEATURES:,} are allowed. Show what "
+            "matters as fewer numbers (gymnasium.wrappers.TransformObservation; ResizeObservation "
+            'for pictures), give basis= with fewer features, or way="online"'
+        )
 
 
 def _needs_means(constraints: Sequence[tuple[Constraint, ...]]) -> bool:

@@ -19,6 +19,8 @@ class Layout:
     >>> space = spaces.Tuple([spaces.Discrete(2), spaces.MultiDiscrete([3, 2])])
     >>> Layout.of(space).vector((1, np.array([2, 0]))).tolist()
     [0.0, 1.0, 0.0, 0.0, 1.0, 1.0, 0.0]
+
+    ``n_axes`` is the number of axes of choices, as of a board.
     """
 
     kind: str = static()
@@ -26,6 +28,7 @@ class Layout:
     starts: tuple[int, ...] = static(default=())
     keys: tuple[Any, ...] = static(default=())
     parts: "tuple[Layout, ...]" = static(default=())
+    n_axes: int = static(default=1, later=True)
 
     @staticmethod
     def of(space: Any) -> "Layout":
@@ -37,7 +40,10 @@ class Layout:
         if isinstance(space, spaces.MultiDiscrete):
             starts = np.broadcast_to(space.start, space.nvec.shape)
             return Layout(
-                "choices", tuple(space.nvec.ravel().tolist()), tuple(starts.ravel().tolist())
+                "choices",
+                tuple(space.nvec.ravel().tolist()),
+                tuple(starts.ravel().tolist()),
+                n_axes=space.nvec.ndim,
             )
         if isinstance(space, spaces.Dict | spaces.Tuple):
             pairs = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space)
@@ -70,7 +76,7 @@ class Layout:
             return numbers.reshape(*numbers.shape[: numbers.ndim - len(self.sizes)], self.size)
         if self.kind == "choice":
             return OneHot(self.sizes[0])(numbers - self.starts[0])
-        flat = numbers.reshape(*numbers.shape[:-1], len(self.sizes))
+        flat = numbers.reshape(*numbers.shape[: numbers.ndim - self.n_axes], len(self.sizes))
         pairs = enumerate(zip(self.sizes, self.starts, strict=True))
         pieces = [OneHot(n)(flat[..., i] - start) for i, (n, start) in pairs]
         return xp.concatenate(pieces, axis=-1)

@@ -1,6 +1,7 @@
 """Whether an environment repeats itself from its seed, and its copies leave one another alone."""
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,31 @@ SEEDED = (
 )
 
 
-def check_repeats(env: Env[Any, Any], notes: Notes, seed: int, n_steps: int) -> None:
-    """The same seed and the same actions must lead to the same, with copies about or without."""
+def check_repeats(
+    env: Env[Any, Any],
+    notes: Notes,
+    seed: int,
+    n_steps: int,
+    make: Callable[[], Env[Any, Any]] | None,
+) -> None:
+    """The same seed and the same actions must lead to the same, with copies about or without.
+
+    ``make`` gives another one; without it a copy is taken.
+    """
     _check_seed(env, notes, seed, n_steps)
-    if "seed" not in notes.kinds:
-        _check_copies(env, notes, seed, n_steps)
+    if "seed" in notes.kinds:
+        return
+    try:
+        other = make() if make else copy.deepcopy(env)
+    except Exception:
+        return  # what cannot be copied shares nothing with a copy
+    if other is env:
+        what = "the function gives one and the same environment each time"
+        notes.add("shared", "warning", what, "let it make a new one, such as lambda: MyEnv()")
+        return
+    _check_copies(env, other, notes, seed, n_steps)
+    if make:
+        other.close()
 
 
 def _replay(env: Env[Any, Any], actions: list[Any], seed: int) -> list[Any]:
@@ -50,12 +71,10 @@ def _check_seed(env: Env[Any, Any], notes: Notes, seed: int, n_steps: int) -> No
         notes.add("seed", "warning", f"{OTHERWISE} ({when})", SEEDED)
 
 
-def _check_copies(env: Env[Any, Any], notes: Notes, seed: int, n_steps: int) -> None:
+def _check_copies(
+    env: Env[Any, Any], other: Env[Any, Any], notes: Notes, seed: int, n_steps: int
+) -> None:
     """Steps of a copy must not show in the original."""
-    try:
-        other = copy.deepcopy(env)
-    except Exception:
-        return  # what cannot be copied shares nothing with a copy
     actions = [env.action_space.sample() for _ in range(n_steps)]
     alone = _replay(env, actions, seed)
     env.reset(seed=seed + 7)
