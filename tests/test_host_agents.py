@@ -240,6 +240,9 @@ def test_sums_without_an_end_are_refused(monkeypatch):
 PICTURES, TWO = spaces.Box(0, 255, (84, 84, 3), np.uint8), spaces.Discrete(2)
 
 
+ONE = Drift()
+
+
 class OnStep:
     def on_step(self):
         return True
@@ -250,7 +253,7 @@ class OnStep:
     [
         (lambda: NRCPO("MlpPolicy", "CartPole-v1"), "environment comes first"),
         (lambda: NAC(Drift(), n_seeds=2), r"lambda: MyEnv\(\)"),
-        (lambda: NAC(lambda drift=Drift(): drift, n_seeds=2), "gives one and the same each time"),
+        (lambda: NAC(lambda: ONE, n_seeds=2), "gives one and the same each time"),
         (lambda: NAC(Drift, num_envs=7), "give period=2002"),
         (lambda: NAC(Drift, num_envs=2, way="online"), "follows one stream"),
         (lambda: NAC(Drift, policy="cnn"), "'linear', 'mlp'"),

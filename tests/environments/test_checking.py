@@ -112,6 +112,19 @@ class InC(Walk):
         return np.array([self.box[0], 0.5], np.float32)
 
 
+class Unsettled(Walk):
+    """Rounds otherwise once another one has begun, as where the order in memory matters."""
+
+    begun: Any = set()  # noqa: RUF012 (the point)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.begun.add(self)
+        return super().reset(seed=seed)
+
+    def obs(self) -> Any:
+        return np.array([np.clip(self.place, -5.0, 5.0), 0.1 * (len(self.begun) > 1)], np.float32)
+
+
 ONE = Walk()
 
 
@@ -300,6 +313,12 @@ BROKEN = {
     ),
     "shared state": (Shared(), "error", "state is shared between copies", "keep the state in self"),
     "one and the same": (lambda: ONE, "warning", "one and the same environment", "make a new one"),
+    "order in memory": (
+        Unsettled,
+        "note",
+        "once a copy had been at work.*something else .in the first",
+        "last bit",
+    ),
     "fails in step": (Breaks(), "error", "step fails at step 3 .* IndexError", "every action"),
     "no action space": (
         broken("NoActions", action_space=None),

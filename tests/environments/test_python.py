@@ -230,7 +230,7 @@ def test_a_reset_must_return_two_values(result: Any):
 def test_what_comes_with_a_step_is_a_dictionary(info: Any):
     host = wrap(Scripted(steps=((2, 0.5, False, False, info),)))
     host.reset()
-    with pytest.raises(ValueError, match="info at step 0 of episode 0 is .* a dictionary"):
+    with pytest.raises(ValueError, match=r"info at step 0 of episode 0 is .* a dictionary"):
         host.step(0)
 
 

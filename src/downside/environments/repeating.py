@@ -86,14 +86,27 @@ def _check_copies(
             running = not (terminated or truncated)
         obs, reward, terminated, truncated, _ = env.step(action)
         if not same((obs, float(reward), bool(terminated), bool(truncated)), expected):
-            notes.add(
-                "shared",
-                "error",
-                "steps of one copy change another: state is shared between copies",
-                "keep the state in self, set in reset; not in the class, a global variable or "
-                "a default argument",
-            )
+            _name_difference(notes, when=difference(alone, _replay(env, actions, seed)))
             return
+
+
+def _name_difference(notes: Notes, when: str | None) -> None:
+    """Whether copies share a state, or it is the environment alone that comes out otherwise."""
+    if when is None:
+        notes.add(
+            "shared",
+            "error",
+            "steps of one copy change another: state is shared between copies",
+            "keep the state in self, set in reset; not in the class, a global variable or "
+            "a default argument",
+        )
+    else:
+        notes.add(
+            "seed",
+            "note",
+            f"once a copy had been at work, {OTHERWISE} ({when}), as in some simulators in C",
+            "runs may then not be repeated to the last bit; nothing else depends on it",
+        )
 
 
 def same(first: Any, second: Any) -> bool:
