@@ -121,6 +121,29 @@ def test_the_frontier_of_a_function_that_makes_a_vector_environment():
     assert np.all(np.abs(frame["risk"].to_numpy() - risky) <= 4.0 * errors)
 
 
+class NumberedRoads(Roads):
+    """Its two actions are called 5 and 6."""
+
+    action_space = spaces.Discrete(2, start=5)
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        return super().step(action - 5)
+
+
+def test_the_frontier_of_a_python_environment_is_judged_in_its_own_time_and_words():
+    options = {"n_seeds": 1, "horizon": 1, "period": 50, "total_timesteps": 500}
+    made = frontier(NumberedRoads, target=1.0, thresholds=[0.2], progress_bar=False, **options)
+    assert made.evaluations[0].n_episodes == 100  # as agent.evaluate does, and not 10,000
+    (policy,) = made.policies[0]
+    acts = [policy.act(0, np.random.default_rng(i)) for i in range(40)]
+    assert set(acts) == {5, 6}
+    assert all(np.shape(act) == () for act in acts)
+    assert policy.act(0, deterministic=True) == made.agent.predict(0, deterministic=True)[0]
+    figure = plot_training(made.agent)
+    assert figure.axes[0].get_title() == "mean return of training episodes"
+
+
 def made_up(means, risks, thresholds, spread=0.01):
     """A frontier of policies with these means and risks, on the same luck, two seeds each.
 
