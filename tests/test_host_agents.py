@@ -287,6 +287,21 @@ def test_an_environment_by_its_id_needs_nothing_to_load(lake):
     assert again.predict(0, deterministic=True)[0] == agent.predict(0, deterministic=True)[0]
 
 
+def test_an_environment_with_other_spaces_is_not_taken_for_the_one_of_the_training(tmp_path):
+    four, two = spaces.Discrete(4), spaces.Dict(a=spaces.Discrete(2), b=spaces.Box(0.0, 1.0, (1,)))
+    make = lambda: Spaces(two, four)  # noqa: E731
+    NAC(make, period=PERIOD).learn(PERIOD, **QUIET).save(tmp_path / "agent")
+    assert load(tmp_path / "agent", env=make).steps == PERIOD
+    others = [
+        Spaces(spaces.Dict(a=spaces.Discrete(3), b=spaces.Box(0.0, 1.0, (1,))), four),
+        Spaces(two, spaces.Discrete(4, start=1)),
+        Spaces(spaces.Discrete(4), four),
+    ]
+    for other in others:
+        with pytest.raises(StoreError, match="had other spaces; give env= and its arguments"):
+            load(tmp_path / "agent", env=other)
+
+
 def test_what_was_code_is_asked_for(tmp_path):
     bound = Constraint(lambda transition: 0.1 * transition.obs[0], 0.3)
     agent = NRCPO(Drift, constraints=[bound], discount=0.95, period=PERIOD)

@@ -18,6 +18,7 @@ from downside.agents.actor_critic import ActorCritic
 from downside.agents.multiplier import PID
 from downside.arrays import is_traced
 from downside.bases import Basis
+from downside.bases.layout import Layout
 from downside.bases.spaces import basis_for
 from downside.checks import check_choice, check_count, check_names
 from downside.defaults import (
@@ -34,6 +35,7 @@ from downside.environments.base import Environment
 from downside.environments.gymnasium import GymnasiumEnv
 from downside.environments.python import wrap
 from downside.policies import Gibbs
+from downside.policies.actions import ActionMap
 from downside.policies.base import Policy
 from downside.recipes import write_recipe
 from downside.signals import Centralised, Constraint, Reward
@@ -236,8 +238,21 @@ def assemble(
         folder,
         keep,
         hosting,
-        write_recipe({"env": hosting.named if hosting else {"ours": env}, **vars(made)}),
+        write_recipe({"env": {"ours": env} if hosting is None else _told(hosting), **vars(made)}),
     )
+
+
+def spaces_of(hosting: Hosting) -> dict[str, Any]:
+    """What a policy can see of the spaces of an environment."""
+    first = hosting.first
+    return {
+        "observations": Layout.of(first.observation_space),
+        "actions": ActionMap.of(first.action_space),
+    }
+
+
+def _told(hosting: Hosting) -> dict[str, Any]:
+    return hosting.named | {"spaces": spaces_of(hosting)}
 
 
 def _check_first(env: Any, others: tuple[Any, ...]) -> None:

@@ -137,7 +137,8 @@ def _histogram(axes: Axes, block: Evaluations) -> None:
         words = "VaR" if name == "var" else "CVaR"
         axes.axvline(value, color=colour, lw=1.4, ls=dashes, label=f"{words} at 5%: {value:.3g}")
     axes.set(xlabel=_return_words(one), ylabel="density", ylim=(0, 1.35 * heights.max()))
-    axes.legend(frameon=False, fontsize=8, loc="upper left", ncols=2)  # above what is drawn
+    # above what is drawn, and on a ground of its own where lines go through
+    axes.legend(fontsize=8, loc="upper left", ncols=2, edgecolor="none", facecolor="white")
 
 
 def _probabilities(several: Evaluations) -> Figure:
