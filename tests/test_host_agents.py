@@ -243,6 +243,10 @@ PICTURES, TWO = spaces.Box(0, 255, (84, 84, 3), np.uint8), spaces.Discrete(2)
 ONE = Drift()
 
 
+def jumping(transition):
+    return 1.0 if transition.reward > 0 else 0.0
+
+
 class OnStep:
     def on_step(self):
         return True
@@ -260,6 +264,11 @@ class OnStep:
         (lambda: NAC(Drift).learn(10, callback=OnStep()), "callback=lambda record"),
         (lambda: NAC(Drift).suggest_threshold(), "give the target"),
         (lambda: NAC(Drift(), env_options={"a": 1}), "made already"),
+        (lambda: NAC(Drift, gamma=0.9), "gamma= is of Stable-Baselines3; here it is discount="),
+        (
+            lambda: NRCPO(Drift, target=jumping, threshold=0.3, discount=0.9).learn(9, **QUIET),
+            r"a function of yours .* jnp\.where in the place of if",
+        ),
         (lambda: NAC(3), "give a Gymnasium id"),
         (lambda: NAC(lambda: Spaces(PICTURES, TWO)), "21,169 features .* ResizeObservation"),
         (lambda: NAC(Unseeded), r"signature reset\(self, \*, seed=None"),
@@ -371,6 +380,32 @@ assert "gymnasium" not in sys.modules
         (tmp_path / "junk.json").write_text(junk)
         with pytest.raises(ValueError, match=r"junk\.json cannot be read"):
             load_policy(tmp_path / "junk.json")
+
+
+@pytest.mark.parametrize(
+    "observations",
+    [
+        spaces.Dict(a=spaces.Box(-np.inf, np.inf, (2, 1)), b=spaces.Discrete(3, start=2)),
+        spaces.Tuple([spaces.MultiDiscrete([[2, 3], [4, 2]]), spaces.MultiBinary(2)]),
+        spaces.Box(np.float32([-1.0, 3.0]), np.float32([2.0, 9.0])),
+        spaces.MultiDiscrete([3, 2], start=[1, 5]),
+    ],
+    ids=str,
+)
+def test_an_exported_policy_says_what_its_inputs_are(observations, tmp_path):
+    agent = NAC(lambda: Spaces(observations, spaces.Box(0, 9, (2,), np.int64)), period=PERIOD)
+    agent.to_numpy().save(tmp_path / "policy.json")
+    document = json.loads((tmp_path / "policy.json").read_text())
+    obs = observations.sample()
+    basis = agent.policy.basis
+    features = dict(zip(basis.names, np.asarray(basis(obs)).tolist(), strict=True))
+    known = {"obs": obs, "clip": np.clip}
+    for name, words in document["inputs"].items():
+        found = float(eval(words, {}, known))
+        told = np.arccos(features[f"cos(pi {name})"]) / np.pi if "cos(0)" in features else None
+        assert found == pytest.approx(features[name] if told is None else told, rel=1e-5, abs=1e-5)
+    act = load_policy(tmp_path / "policy.json").predict(obs)
+    assert agent.action_space.contains(act)  # whole numbers are whole
 
 
 def evaluate_policy(model, env, n_eval_episodes, deterministic=True):

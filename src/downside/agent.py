@@ -21,7 +21,7 @@ from downside.summaries import average, summarise
 from downside.training import run
 from downside.training.callbacks import check_callback, says_stop
 from downside.training.describing import describe
-from downside.training.failures import explain
+from downside.training.failures import explain, told_of_functions
 from downside.training.hosting import Hosting, advance_on, without_episodes
 from downside.training.interrupts import Interrupts
 from downside.training.keeping import Keeper, Saved, stacked, thinned
@@ -136,7 +136,7 @@ class Agent:
         if self._host is not None and not self._host.is_clean:
             self._go_on_from(self._state)
         self._warm = None
-        with kept, bar, Interrupts() as interrupts, self._in_precision():
+        with kept, bar, Interrupts() as interrupts, self._in_precision(), told_of_functions():
             pace = Pace() if self._keeper is None else self._keeper.pace
             if self._keeper is not None:
                 self._keeper.check(self.steps)

@@ -4,7 +4,7 @@ Three small constructors of one kind of agent. Each takes one of our environment
 several thresholds and seeds are trained as one batch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -160,6 +160,7 @@ def build(
     check_count("keep", keep, least=1)
     kind = Batches if way == "batches" else ActorCritic
     known = [field.name for field in fields(kind)]
+    _check_habits(settings, known)
     check_names("setting for this way to learn", settings, known)
     defaults: dict[str, Any] = {}
     if isinstance(env, Environment):
@@ -267,6 +268,26 @@ def _check_first(env: Any, others: tuple[Any, ...]) -> None:
         raise ValueError(
             f"{others[0]!r} came after the environment; name the options, such as target="
         )
+
+
+HABITS = {
+    "gamma": "discount=",
+    "learning_rate": "kl=, the size of a policy step in nats, or way='online' with step_size=",
+    "n_steps": "period=, the steps of a batch",
+    "n_envs": "num_envs=",
+    "gae_lambda": "trace_decay=",
+    "ent_coef": "temperature=",
+    "policy_kwargs": "policy=, such as ds.Gibbs(basis, 4, hidden=(32, 32))",
+    "verbose": "learn(..., progress_bar=)",
+    "tensorboard_log": "learn(..., callback=ds.TensorBoard(folder))",
+}
+"""What settings of Stable-Baselines3 are called here."""
+
+
+def _check_habits(settings: Mapping[str, Any], known: Sequence[str]) -> None:
+    for name in settings:
+        if name in HABITS and name not in known:
+            raise ValueError(f"{name}= is of Stable-Baselines3; here it is {HABITS[name]}")
 
 
 def _on_host(kind: type[Any], num_envs: int, settings: dict[str, Any]) -> dict[str, Any]:

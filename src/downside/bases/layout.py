@@ -63,6 +63,28 @@ class Layout:
             return sum(part.size for part in self.parts)
         return int(np.prod(self.sizes, dtype=int) if self.kind == "numbers" else sum(self.sizes))
 
+    def words(self, name: str = "obs") -> list[str]:
+        """What each number of the vector is, in Python.
+
+        >>> from gymnasium import spaces
+        >>> Layout.of(spaces.Dict(a=spaces.Discrete(2), b=spaces.Box(0.0, 1.0, (1,)))).words()
+        ["obs['a'] == 0", "obs['a'] == 1", "obs['b'][0]"]
+        """
+        if self.kind == "parts":
+            pairs = zip(self.keys, self.parts, strict=True)
+            return [word for key, part in pairs for word in part.words(f"{name}[{key!r}]")]
+        if self.kind == "numbers":
+            places = np.ndindex(*self.sizes)
+            return [f"{name}[{', '.join(map(str, at))}]" if at else name for at in places]
+        if self.kind == "choice":
+            return [f"{name} == {self.starts[0] + k}" for k in range(self.sizes[0])]
+        where = [
+            f"{name}[{i}]" if self.n_axes == 1 else f"{name}.ravel()[{i}]"
+            for i in range(len(self.sizes))
+        ]
+        rows = zip(where, self.sizes, self.starts, strict=True)
+        return [f"{at} == {start + k}" for at, n, start in rows for k in range(n)]
+
     def vector(self, obs: Any) -> Any:
         """One observation, or a batch with a leading axis, as vectors (..., size)."""
         if self.kind == "parts":

@@ -109,7 +109,8 @@ def _maker_of(env: Any, made: Env[Any, Any]) -> Callable[[], Env[Any, Any]] | No
     if callable(env) and not isinstance(env, Env):
         return env
     spec = made.spec
-    return None if spec is None else lambda: gymnasium.make(spec, disable_env_checker=True)
+    again: Any = gymnasium.make
+    return None if spec is None else lambda: again(spec, disable_env_checker=True)
 
 
 def _make(env: Any, notes: Notes) -> Env[Any, Any] | None:

@@ -151,13 +151,13 @@ def _bounds(agent: Agent, labels: Sequence[str], j: int) -> list[Row]:
 
 def _frontier(agent: Agent, found: Evaluations) -> list[Panel]:
     """Mean against risk, where several bounds on one risk were trained."""
-    bounds = [each[0].threshold if len(each) == 1 else np.nan for each in agent.constraints]
+    bounds = [float(e[0].threshold) if len(e) == 1 else np.nan for e in agent.constraints]
     known = all("proxy" in one.measures for one in found)
     if len(bounds) < 2 or not np.all(np.isfinite(bounds)) or not known:
         return []
     upward = np.argsort(bounds, kind="stable").tolist()
     results = tuple(one for i in upward for one in found.blocks[i])
-    thresholds = tuple(float(bounds[i]) for i in upward)
+    thresholds = tuple(bounds[i] for i in upward)
     whole = Frontier(thresholds, Evaluations(results, found.n_seeds), agent, "")
     caption = "What each bound costs, and whether it holds; bands are all seeds."
     drawn = inline("frontier", whole.plot, caption, 40)
