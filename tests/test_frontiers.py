@@ -6,7 +6,7 @@ from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 
 from downside.control import NRCPO
-from downside.evaluation import Evaluation, Evaluations
+from downside.evaluation import Evaluation, Evaluations, compare
 from downside.frontiers import Frontier, frontier
 from downside.report.risk_pictures import plot_training
 from roads import two_roads
@@ -140,6 +140,9 @@ def test_the_frontier_of_a_python_environment_is_judged_in_its_own_time_and_word
     assert set(acts) == {5, 6}
     assert all(np.shape(act) == () for act in acts)
     assert policy.act(0, deterministic=True) == made.agent.predict(0, deterministic=True)[0]
+    found = made.agent.evaluate(30)
+    assert compare(made.agent, made.agent).results[0][0].n_episodes == 100
+    assert compare(found, made.agent).results[1][0].n_episodes == 30
     figure = plot_training(made.agent)
     assert figure.axes[0].get_title() == "mean return of training episodes"
 

@@ -106,10 +106,11 @@ def _maker_of(env: Any, made: Env[Any, Any]) -> Callable[[], Env[Any, Any]] | No
     """What makes another one, where that is known: simulators in C do not like to be copied."""
     if isinstance(env, Environment) or (isinstance(env, Env) and made.spec is None):
         return None
-    if callable(env) and not isinstance(env, Env):
-        return env
-    spec = made.spec
     again: Any = gymnasium.make
+    if callable(env) and not isinstance(env, Env):
+        again = env
+        return lambda: again()
+    spec = made.spec
     return None if spec is None else lambda: again(spec, disable_env_checker=True)
 
 

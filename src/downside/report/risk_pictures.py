@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import matplotlib
@@ -16,6 +17,8 @@ from downside.frontiers import Frontier
 from downside.report.style import BLUE, ORANGE, RED, STYLE
 
 MOST_PANELS = 12
+WIDEST = 84
+"""Letters of a title in one line."""
 
 
 def plot_evaluation(one: Evaluation, path: str | Path | None, kind: str) -> Figure:
@@ -284,8 +287,9 @@ def _over_training(
 
 
 def _verdict(block: Evaluations, short: bool = False) -> list[str]:
+    """In lines that fit above a picture."""
     if not short or not block[0].bounds:
-        return block.verdicts
+        return [line for verdict in block.verdicts for line in wrap(verdict, WIDEST)]
     held = sum(one.bounds[0].holds for one in block)
     bound = block[0].bounds[0]
     risk = np.mean([one.bounds[0].value for one in block])
