@@ -90,6 +90,7 @@ def test_a_cache_that_the_user_names_is_used(tmp_path):
     environment = surroundings(XDG_CACHE_HOME=str(tmp_path), JAX_COMPILATION_CACHE_DIR=str(own))
     downside("doctor", environment=environment)
     assert list(own.glob("*-cache"))
+    assert not list(own.glob("*-atime"))  # which a limit would make, and others would miss
     assert not list((tmp_path / "downside" / "jax").glob("*-cache"))
 
 

@@ -166,6 +166,7 @@ def test_the_report_has_verdicts_first_then_curves_and_pictures(copied):
             'data-chart="learning-0"',
             'data-chart="learning-1"',
             'data-chart="learning-2"',
+            'id="frontier"',
             'id="histogram"',
             'id="probability"',
             "<h3>The numbers</h3>",
@@ -225,6 +226,11 @@ NEW = ["train", "--out", "not/made"]
         ([*NEW, "FrozenLake-v1", "--target", "1"], "without --threshold; add --threshold"),
         ([*NEW, "FrozenLake-v1"], "or --algo nac for no bound"),
         ([*NEW, *LAKE, "--algo", "nac"], "leave --target out, or give --algo nrcpo"),
+        ([*NEW, *LAKE, "--threshold", "-1"], "--threshold is -1.0; it must be a number, at least"),
+        ([*NEW, *LAKE, "--discount", "2"], "--discount is 2.0; a probability lies in [0, 1]"),
+        ([*NEW, *LAKE, "--num-envs", "7"], "over --num-envs 7; give --option period=2002"),
+        ([*NEW, "--resume"], "--resume finds no run in not/made; give the ENV"),
+        (["train", *LAKE, "--out", "/proc/x"], "--out is /proc/x, which cannot be written"),
         ([*NEW, *LAKE, "--threshold", "low"], "--threshold is 'low'; give a number"),
         ([*NEW, *LAKE, "--target", "mean"], "--target is 'mean'; give a number, centralised"),
         ([*NEW, *LAKE, "--option", "perod=5"], "no --option 'perod'; did you mean period?"),
@@ -252,6 +258,22 @@ def test_bad_input_names_the_option_and_the_fix(arguments, words, tmp_path, monk
     assert words in ended.errors.replace(" │ │ ", " ")
     assert ended.out == ""
     assert not list(tmp_path.iterdir())
+
+
+def test_where_code_of_the_user_fails_is_told(tmp_path, monkeypatch):
+    (tmp_path / "tired.py").write_text(
+        "import gymnasium\n"
+        "def tire(reward):\n"
+        "    raise RuntimeError('the licence has ended')\n"
+        "def make():\n"
+        "    return gymnasium.wrappers.TransformReward(gymnasium.make('FrozenLake-v1'), tire)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    ended = Ended("train", "tired:make", *LAKE[3:], "--out", "run")
+    assert ended.code == 1
+    assert "RuntimeError: the licence has ended (tired.py, line 3, in tire)" in ended.errors
+    assert "Traceback" not in ended.errors
 
 
 def test_a_damaged_specification_is_named(copied):

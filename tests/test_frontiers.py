@@ -6,7 +6,7 @@ from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 
 from downside.control import NRCPO
-from downside.evaluation import Evaluation, Evaluations
+from downside.evaluation import Evaluation, Evaluations, compare
 from downside.frontiers import Frontier, frontier
 from downside.report.risk_pictures import plot_training
 from roads import two_roads
@@ -119,6 +119,32 @@ def test_the_frontier_of_a_function_that_makes_a_vector_environment():
     # 4 standard errors: a shortfall of 2 with the probability p / 2
     errors = np.sqrt(np.array([4.0 * p / 2.0 - p**2 for p in risky]) / 40)
     assert np.all(np.abs(frame["risk"].to_numpy() - risky) <= 4.0 * errors)
+
+
+class NumberedRoads(Roads):
+    """Its two actions are called 5 and 6."""
+
+    action_space = spaces.Discrete(2, start=5)
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        return super().step(action - 5)
+
+
+def test_the_frontier_of_a_python_environment_is_judged_in_its_own_time_and_words():
+    options = {"n_seeds": 1, "horizon": 1, "period": 50, "total_timesteps": 500}
+    made = frontier(NumberedRoads, target=1.0, thresholds=[0.2], progress_bar=False, **options)
+    assert made.evaluations[0].n_episodes == 100  # as agent.evaluate does, and not 10,000
+    (policy,) = made.policies[0]
+    acts = [policy.act(0, np.random.default_rng(i)) for i in range(40)]
+    assert set(acts) == {5, 6}
+    assert all(np.shape(act) == () for act in acts)
+    assert policy.act(0, deterministic=True) == made.agent.predict(0, deterministic=True)[0]
+    found = made.agent.evaluate(30)
+    assert compare(made.agent, made.agent).results[0][0].n_episodes == 100
+    assert compare(found, made.agent).results[1][0].n_episodes == 30
+    figure = plot_training(made.agent)
+    assert figure.axes[0].get_title() == "mean return of training episodes"
 
 
 def made_up(means, risks, thresholds, spread=0.01):

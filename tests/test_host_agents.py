@@ -111,7 +111,7 @@ OBSERVATIONS = [
     spaces.Discrete(5, start=2),
     spaces.Box(-1.0, 2.0, (2,), np.float64),
     spaces.Box(0, 255, (2, 2), np.uint8),
-    spaces.MultiDiscrete([3, 2]),
+    spaces.MultiDiscrete([[3, 2], [2, 4]]),
     spaces.Tuple([spaces.Discrete(3), spaces.Box(-np.inf, np.inf, (2,))]),
     spaces.Dict({"a": spaces.MultiBinary(2), "b": spaces.Box(0.0, 1.0, (1,))}),
 ]
@@ -179,6 +179,8 @@ BROKEN = {
         lambda o, r, d, t, i: (o, r, d, t, {"mean_reward": np.nan}),
         r"info\['mean_reward'\] at step .* is nan",
     ),
+    "info None": (lambda o, r, d, t, i: (o, r, d, t, None), "info at step .* a dictionary"),
+    "beyond float32": (lambda o, r, d, t, i: (o, 2e16, d, t, i), r"up to 2e\+16.*float64"),
     "no reward": (lambda o, r, d, t, i: (o, None, d, t, i), "reward at step .* is None"),
 }
 
@@ -235,6 +237,16 @@ def test_sums_without_an_end_are_refused(monkeypatch):
         NAC(Cut, period=PERIOD).learn(PERIOD, **QUIET)
 
 
+PICTURES, TWO = spaces.Box(0, 255, (84, 84, 3), np.uint8), spaces.Discrete(2)
+
+
+ONE = Drift()
+
+
+def jumping(transition):
+    return 1.0 if transition.reward > 0 else 0.0
+
+
 class OnStep:
     def on_step(self):
         return True
@@ -245,13 +257,20 @@ class OnStep:
     [
         (lambda: NRCPO("MlpPolicy", "CartPole-v1"), "environment comes first"),
         (lambda: NAC(Drift(), n_seeds=2), r"lambda: MyEnv\(\)"),
+        (lambda: NAC(lambda: ONE, n_seeds=2), "gives one and the same each time"),
         (lambda: NAC(Drift, num_envs=7), "give period=2002"),
         (lambda: NAC(Drift, num_envs=2, way="online"), "follows one stream"),
         (lambda: NAC(Drift, policy="cnn"), "'linear', 'mlp'"),
         (lambda: NAC(Drift).learn(10, callback=OnStep()), "callback=lambda record"),
         (lambda: NAC(Drift).suggest_threshold(), "give the target"),
         (lambda: NAC(Drift(), env_options={"a": 1}), "made already"),
+        (lambda: NAC(Drift, gamma=0.9), "gamma= is of Stable-Baselines3; here it is discount="),
+        (
+            lambda: NRCPO(Drift, target=jumping, threshold=0.3, discount=0.9).learn(9, **QUIET),
+            r"a function of yours .* jnp\.where in the place of if",
+        ),
         (lambda: NAC(3), "give a Gymnasium id"),
+        (lambda: NAC(lambda: Spaces(PICTURES, TWO)), "21,169 features .* ResizeObservation"),
         (lambda: NAC(Unseeded), r"signature reset\(self, \*, seed=None"),
     ],
 )
@@ -275,6 +294,21 @@ def test_an_environment_by_its_id_needs_nothing_to_load(lake):
     assert again._hosting.named == agent._hosting.named
     assert again.env.horizon == 100
     assert again.predict(0, deterministic=True)[0] == agent.predict(0, deterministic=True)[0]
+
+
+def test_an_environment_with_other_spaces_is_not_taken_for_the_one_of_the_training(tmp_path):
+    four, two = spaces.Discrete(4), spaces.Dict(a=spaces.Discrete(2), b=spaces.Box(0.0, 1.0, (1,)))
+    make = lambda: Spaces(two, four)  # noqa: E731
+    NAC(make, period=PERIOD).learn(PERIOD, **QUIET).save(tmp_path / "agent")
+    assert load(tmp_path / "agent", env=make).steps == PERIOD
+    others = [
+        Spaces(spaces.Dict(a=spaces.Discrete(3), b=spaces.Box(0.0, 1.0, (1,))), four),
+        Spaces(two, spaces.Discrete(4, start=1)),
+        Spaces(spaces.Discrete(4), four),
+    ]
+    for other in others:
+        with pytest.raises(StoreError, match="had other spaces; give env= and its arguments"):
+            load(tmp_path / "agent", env=other)
 
 
 def test_what_was_code_is_asked_for(tmp_path):
@@ -348,6 +382,32 @@ assert "gymnasium" not in sys.modules
             load_policy(tmp_path / "junk.json")
 
 
+@pytest.mark.parametrize(
+    "observations",
+    [
+        spaces.Dict(a=spaces.Box(-np.inf, np.inf, (2, 1)), b=spaces.Discrete(3, start=2)),
+        spaces.Tuple([spaces.MultiDiscrete([[2, 3], [4, 2]]), spaces.MultiBinary(2)]),
+        spaces.Box(np.float32([-1.0, 3.0]), np.float32([2.0, 9.0])),
+        spaces.MultiDiscrete([3, 2], start=[1, 5]),
+    ],
+    ids=str,
+)
+def test_an_exported_policy_says_what_its_inputs_are(observations, tmp_path):
+    agent = NAC(lambda: Spaces(observations, spaces.Box(0, 9, (2,), np.int64)), period=PERIOD)
+    agent.to_numpy().save(tmp_path / "policy.json")
+    document = json.loads((tmp_path / "policy.json").read_text())
+    obs = observations.sample()
+    basis = agent.policy.basis
+    features = dict(zip(basis.names, np.asarray(basis(obs)).tolist(), strict=True))
+    known = {"obs": obs, "clip": np.clip}
+    for name, words in document["inputs"].items():
+        found = float(eval(words, {}, known))
+        told = np.arccos(features[f"cos(pi {name})"]) / np.pi if "cos(0)" in features else None
+        assert found == pytest.approx(features[name] if told is None else told, rel=1e-5, abs=1e-5)
+    act = load_policy(tmp_path / "policy.json").predict(obs)
+    assert agent.action_space.contains(act)  # whole numbers are whole
+
+
 def evaluate_policy(model, env, n_eval_episodes, deterministic=True):
     """Stable-Baselines3's, for one environment in a batch of one."""
     returns = []
@@ -414,6 +474,22 @@ def test_mean_rewards_that_are_not_told_are_learnt_for_training_and_evaluation_a
     told = NRCPO(lambda: GymnasiumEnv(ROADS), **options).evaluate(100)[0]
     assert not told.learnt_means
     assert set(told.episodes.signals) <= {0.0, 2.5}
+
+
+class Certain(Drift):
+    """Whoever drifts, each step pays 1: there is no luck in a reward."""
+
+    def step(self, action):
+        obs, _, over, cut, info = super().step(action)
+        return obs, 1.0, over, cut, info
+
+
+def test_what_the_learnt_mean_rewards_add_to_the_risk_is_said():
+    options = {"target": Centralised(), "threshold": 0.5, "discount": 0.95, "period": 500}
+    said = "all of this risk is their error"
+    agent = NRCPO(Certain, **options)
+    assert said in agent.learn(1000, **QUIET).summary()
+    assert "their error" not in NRCPO(SilentRoads, **options).learn(5000, **QUIET).summary()
 
 
 def risky_roads(agent):

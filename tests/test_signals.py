@@ -245,3 +245,9 @@ def test_bad_orders_are_refused():
     with pytest.raises(ValueError, match="orders of 1 or more"):
         Proxy(Centralised(), 0.9, order=-1)
     assert Constraint(Fixed(1.0), threshold=0.2).order == 1
+
+
+def test_a_shortfall_is_never_below_0_and_no_bound_on_it_is_but_a_penalty_may_be():
+    with pytest.raises(ValueError, match=r"threshold is -0\.1; .* at least 0 as a shortfall is"):
+        Constraint(Fixed(1.0), threshold=-0.1)
+    assert Constraint(Penalty(lambda transition: -transition.reward, 0.9), -0.1).threshold == -0.1

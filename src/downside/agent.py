@@ -21,11 +21,11 @@ from downside.summaries import average, summarise
 from downside.training import run
 from downside.training.callbacks import check_callback, says_stop
 from downside.training.describing import describe
-from downside.training.failures import explain
+from downside.training.failures import explain, told_of_functions
 from downside.training.hosting import Hosting, advance_on, without_episodes
 from downside.training.interrupts import Interrupts
 from downside.training.keeping import Keeper, Saved, stacked, thinned
-from downside.training.mean_reward import predicted
+from downside.training.mean_reward import misfit, predicted
 from downside.training.pacing import Pace
 from downside.training.progress import TrainingBar
 from downside.training.recorded import start_recorded
@@ -136,7 +136,7 @@ class Agent:
         if self._host is not None and not self._host.is_clean:
             self._go_on_from(self._state)
         self._warm = None
-        with kept, bar, Interrupts() as interrupts, self._in_precision():
+        with kept, bar, Interrupts() as interrupts, self._in_precision(), told_of_functions():
             pace = Pace() if self._keeper is None else self._keeper.pace
             if self._keeper is not None:
                 self._keeper.check(self.steps)
@@ -277,7 +277,10 @@ class Agent:
         if not self._state.reports:
             return "not trained yet"
         failed = np.asarray(self._state.learners.failed)
-        return summarise(self.records, self.constraints, self.n_seeds, failed)
+        firsts = range(0, len(self.theta), self.n_seeds)
+        return summarise(
+            self.records, self.constraints, self.n_seeds, failed, [self._misfit(i) for i in firsts]
+        )
 
     def failures(self) -> list[str]:
         """What stopped each learner that is no longer finite: quantity, step, likely cause."""
@@ -289,6 +292,22 @@ class Agent:
                 + explain(pick(self._settings, i), pick(self._state.learners, i), self._keys[i])
                 for i in wrong
             ]
+
+    def _misfit(self, i: int) -> str | None:
+        """What is wrong with the mean rewards that learner i has learnt, in its last period."""
+        latest = None if self._host is None else self._host.latest
+        if latest is None or self._settings.mean_reward is None:
+            return None
+        model, weights = self._means_of(i)
+        sample = latest.obs, latest.done, latest.reward
+        sample = jax.tree.map(lambda x: x[i].reshape(-1, *x.shape[3:]), sample)
+        with self._in_precision():
+            return misfit(model, weights, sample, self.observation_space, self.action_space).note
+
+    def _means_of(self, i: int) -> tuple[Any, Any]:
+        """The model of mean rewards of learner i, and its weights."""
+        both = self._settings.mean_reward, self._state.learners.mean_reward
+        return jax.tree.map(lambda x: x[i], both)
 
     def _evaluate_one(
         self,
@@ -302,10 +321,7 @@ class Agent:
         theta, constraints = self.theta[i], self.constraints[i // self.n_seeds]
         options |= {"constraints": constraints, "deterministic": deterministic}
         if self._settings.mean_reward is not None:
-            model, weights = jax.tree.map(
-                lambda x: x[i], (self._settings.mean_reward, self._state.learners.mean_reward)
-            )
-            options["means"] = Partial(predicted, model, weights)
+            options["means"] = Partial(predicted, *self._means_of(i))
         if self._host is None or self._hosting is None:
             options["n_episodes"] = n_episodes or 10_000
             return evaluate_ours(self.env, self.policy, theta, goal, **options)

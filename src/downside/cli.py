@@ -55,13 +55,13 @@ def _tell_jax() -> None:
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     programs = home / "downside" / "jax"
     settings = {"PJRT_NPROC": "1", "JAX_NUM_CPU_DEVICES": str(os.cpu_count() or 1)}
+    own = "JAX_COMPILATION_CACHE_DIR" in os.environ  # what has no limit must not be given one
     with suppress(OSError):  # where nothing can be kept, JAX would warn of every program
         programs.mkdir(parents=True, exist_ok=True)
-        settings |= {
-            "JAX_COMPILATION_CACHE_DIR": str(programs),
-            "JAX_COMPILATION_CACHE_MAX_SIZE": str(2**30),
-            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        }
+        settings["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+        if not own:
+            settings["JAX_COMPILATION_CACHE_DIR"] = str(programs)
+            settings["JAX_COMPILATION_CACHE_MAX_SIZE"] = str(2**30)
     os.environ.update({name: os.environ.get(name, value) for name, value in settings.items()})
 
 

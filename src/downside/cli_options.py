@@ -43,6 +43,19 @@ def typed(options: Mapping[str, Any]) -> dict[str, Any]:
     return found | ({"settings": settings} if settings else {})
 
 
+def as_typed(message: str) -> str:
+    """A sentence about an argument of Python, in the words of the command line.
+
+    >>> as_typed("num_envs is 0; it must be a whole number")
+    '--num-envs is 0; it must be a whole number'
+    """
+    name, _, rest = message.partition(" ")
+    if name in (*NAMED, *TOP[1:]) and rest.startswith(("is ", "has ")):
+        message = f"--{dashed(name)} {rest}"
+    message = message.replace("num_envs=", "--num-envs ")
+    return message.replace("give period=", "give --option period=")
+
+
 def started(given: Mapping[str, Any], option: str = "--threshold") -> dict[str, Any]:
     """The specification of a new run; ``option`` is how its bound is typed."""
     if "env" not in given:

@@ -7,6 +7,7 @@ import json
 import math
 import shlex
 import sys
+import traceback
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -129,7 +130,7 @@ def train_command(
 ) -> None:
     """Train policies under a bound on risk, and judge them by fresh episodes."""
     given = options.typed(locals())
-    with _told_plainly():
+    with _told_plainly(out):
         specification = settled(out, given, "--threshold", resume=resume)
         agent = _train(out, specification, "train", quiet=quiet)
         found = agent.evaluate(specification["n_eval_episodes"])
@@ -380,13 +381,39 @@ def _plain(value: Any) -> Any:
 
 
 @contextmanager
-def _told_plainly() -> Generator[None]:
-    """What is wrong with a folder is bad input: one sentence, exit code 2."""
+def _told_plainly(out: Path | None = None) -> Generator[None]:
+    """What is wrong with a folder or a setting is bad input: one sentence, exit code 2.
+
+    Where code of the user fails, such as the environment's, its place is told, with exit code 1.
+    """
+    from downside.store import StoreError
+
     try:
         yield
-    except RuntimeError as error:
-        from downside.store import StoreError
+    except (ValueError, StoreError) as error:
+        raise ValueError(options.as_typed(str(error))) from error
+    except Exception as error:
+        if isinstance(error, OSError) and out is not None and _is_about(error, out):
+            words = f"--out is {out}, which cannot be written ({error.strerror}); give another"
+            raise ValueError(words) from error
+        place = _place_here(error)
+        if place is None:
+            raise
+        words = f"{type(error).__name__}: {error} ({place}); downside check ENV tries it by itself"
+        Console(stderr=True).print(f"error: {words}", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(1)
 
-        if isinstance(error, StoreError):
-            raise ValueError(str(error)) from error
-        raise
+
+def _is_about(error: OSError, folder: Path) -> bool:
+    name = error.filename
+    return isinstance(name, str | Path) and Path(name).is_relative_to(folder.absolute())
+
+
+def _place_here(error: Exception) -> str | None:
+    """The last line of the user's own code on the way to an error, if there is any."""
+    ours, here = Path(__file__).parent, Path.cwd()
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        file = Path(frame.filename)
+        if ours not in file.parents and "site-packages" not in file.parts and here in file.parents:
+            return f"{file.relative_to(here)}, line {frame.lineno}, in {frame.name}"
+    return None

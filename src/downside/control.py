@@ -4,11 +4,12 @@ Three small constructors of one kind of agent. Each takes one of our environment
 several thresholds and seeds are trained as one batch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import jax
 import numpy as np
 from gymnasium import spaces
 
@@ -17,6 +18,7 @@ from downside.agents.actor_critic import ActorCritic
 from downside.agents.multiplier import PID
 from downside.arrays import is_traced
 from downside.bases import Basis
+from downside.bases.layout import Layout
 from downside.bases.spaces import basis_for
 from downside.checks import check_choice, check_count, check_names
 from downside.defaults import (
@@ -33,12 +35,14 @@ from downside.environments.base import Environment
 from downside.environments.gymnasium import GymnasiumEnv
 from downside.environments.python import wrap
 from downside.policies import Gibbs
+from downside.policies.actions import ActionMap
 from downside.policies.base import Policy
 from downside.recipes import write_recipe
 from downside.signals import Centralised, Constraint, Reward
 from downside.training.batches import Batches
 from downside.training.cutting import usual_limit
 from downside.training.hosting import Hosting
+from downside.training.trees import empty
 
 Way = Literal["batches", "online"]
 
@@ -65,6 +69,10 @@ SEVERAL_STATES = {
 } | SPREAD
 """Every state learns for itself: each needs entropy, lest it settle on what it tried first, or
 on what was best before the multiplier had found its value. It fades, since it costs reward."""
+
+
+MOST_FEATURES = 5_000
+"""Of an observation, where values are fitted by solving for all of them at once."""
 
 
 def NAC(env: Any, *args: Any, **options: Any) -> Agent:  # noqa: N802
@@ -152,6 +160,7 @@ def build(
     check_count("keep", keep, least=1)
     kind = Batches if way == "batches" else ActorCritic
     known = [field.name for field in fields(kind)]
+    _check_habits(settings, known)
     check_names("setting for this way to learn", settings, known)
     defaults: dict[str, Any] = {}
     if isinstance(env, Environment):
@@ -178,6 +187,8 @@ def build(
     if kind is Batches and policy is None and isinstance(observations, spaces.Discrete):
         defaults |= TABULAR | (SEVERAL_STATES if observations.n > 1 else {})
     settings = defaults | settings
+    if kind is Batches:
+        _check_size(chosen, observations)
     made = Made(
         way, chosen, list(constraints or ((),)), settings, precision, seed, n_seeds, num_envs
     )
@@ -228,8 +239,21 @@ def assemble(
         folder,
         keep,
         hosting,
-        write_recipe({"env": hosting.named if hosting else {"ours": env}, **vars(made)}),
+        write_recipe({"env": {"ours": env} if hosting is None else _told(hosting), **vars(made)}),
     )
+
+
+def spaces_of(hosting: Hosting) -> dict[str, Any]:
+    """What a policy can see of the spaces of an environment."""
+    first = hosting.first
+    return {
+        "observations": Layout.of(first.observation_space),
+        "actions": ActionMap.of(first.action_space),
+    }
+
+
+def _told(hosting: Hosting) -> dict[str, Any]:
+    return hosting.named | {"spaces": spaces_of(hosting)}
 
 
 def _check_first(env: Any, others: tuple[Any, ...]) -> None:
@@ -244,6 +268,26 @@ def _check_first(env: Any, others: tuple[Any, ...]) -> None:
         raise ValueError(
             f"{others[0]!r} came after the environment; name the options, such as target="
         )
+
+
+HABITS = {
+    "gamma": "discount=",
+    "learning_rate": "kl=, the size of a policy step in nats, or way='online' with step_size=",
+    "n_steps": "period=, the steps of a batch",
+    "n_envs": "num_envs=",
+    "gae_lambda": "trace_decay=",
+    "ent_coef": "temperature=",
+    "policy_kwargs": "policy=, such as ds.Gibbs(basis, 4, hidden=(32, 32))",
+    "verbose": "learn(..., progress_bar=)",
+    "tensorboard_log": "learn(..., callback=ds.TensorBoard(folder))",
+}
+"""What settings of Stable-Baselines3 are called here."""
+
+
+def _check_habits(settings: Mapping[str, Any], known: Sequence[str]) -> None:
+    for name in settings:
+        if name in HABITS and name not in known:
+            raise ValueError(f"{name}= is of Stable-Baselines3; here it is {HABITS[name]}")
 
 
 def _on_host(kind: type[Any], num_envs: int, settings: dict[str, Any]) -> dict[str, Any]:
@@ -280,6 +324,19 @@ def _check_ours(**options: Any) -> None:
                 f"{name} is {value!r}, which is for Gymnasium environments; ours have their own "
                 "discount and horizon, such as ds.Portfolio(discount=0.99)"
             )
+
+
+def _check_size(policy: Policy, observations: spaces.Space[Any]) -> None:
+    """Refuse features whose products, a matrix, would not fit the memory, such as of pictures."""
+    example = jax.tree.map(lambda x: x[0], empty(observations, 1))
+    n = int(np.shape(policy.baseline(example))[-1])
+    if n > MOST_FEATURES:
+        raise ValueError(
+            f"there are {n:,} features of an observation, and learning in batches solves a system "
+            f"of {n:,} equations at every update; at most {MOST_FEATURES:,} are allowed. Show what "
+            "matters as fewer numbers (gymnasium.wrappers.TransformObservation; ResizeObservation "
+            'for pictures), give basis= with fewer features, or way="online"'
+        )
 
 
 def _needs_means(constraints: Sequence[tuple[Constraint, ...]]) -> bool:

@@ -13,7 +13,6 @@ import numpy as np
 from jax.tree_util import Partial
 from jaxtyping import Array
 
-from downside.bases.layout import Layout
 from downside.checks import check_count
 from downside.critics import LSTD, Critic, RecursiveLSTD, TrueOnlineSarsa
 from downside.critics.sarsa import check_binary
@@ -271,11 +270,8 @@ def _check_signal(problem: Prediction, sample: tuple[Any, Any]) -> None:
 
 def _warn_of_misfit(model: MeanReward, weights: Any, source: CompiledSource | HostSource) -> None:
     transitions, _ = source.sample(10 * N_SAMPLE)
-    layouts = (Layout.of(source.observation_space), Layout.of(source.action_space))
-    seen = jax.tree.map(np.asarray, (transitions.obs, transitions.action))
-    inputs = [layout.vector(part) for layout, part in zip(layouts, seen, strict=True)]
     sample = transitions.obs, transitions.action, transitions.reward
-    found = misfit(model, weights, *sample, np.concatenate(inputs, axis=1))
+    found = misfit(model, weights, sample, source.observation_space, source.action_space)
     if found.is_large:
         warnings.warn(str(found), stacklevel=3)
 

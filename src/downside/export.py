@@ -7,6 +7,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from downside.bases import Fourier, Polynomial, Scaled
+from downside.bases.layout import FromSpace
 from downside.policies import Product
 from downside.policies.actions import ActionMap
 from downside.policies.base import Policy
@@ -45,6 +47,7 @@ class NumpyPolicy:
             "policy": to_plain(self.policy),
             "actions": to_plain(self.actions),
             "theta": np.asarray(self.theta, float).tolist(),
+            "inputs": self.inputs(),
             "weights": self.weights(),
         }
         Path(path).write_text(json.dumps(document, indent=1))
@@ -68,6 +71,36 @@ class NumpyPolicy:
                 where = f"part {i}, output {j}" if len(parts) > 1 else f"output {j}"
                 found[where] = dict(zip(names, row, strict=True))
         return found
+
+    def inputs(self) -> dict[str, str] | None:
+        """What x1, x2, ... in the names of the features are, in Python with NumPy.
+
+        None where the names say it themselves, and for bases of the user.
+        """
+        parts = self.policy.policies if isinstance(self.policy, Product) else [self.policy]
+        first = parts[0]
+        if not isinstance(first, OutputPolicy) or not isinstance(first.basis, FromSpace):
+            return None
+        inner, words = first.basis.basis, first.basis.layout.words()
+        if isinstance(inner, Scaled) and inner.inputs is not None:
+            shift, scale = (
+                np.broadcast_to(np.asarray(x, float), (len(words),))
+                for x in (inner.inputs.shift, inner.inputs.divisor)
+            )
+            rows = zip(words, shift.tolist(), scale.tolist(), strict=True)
+            words = [f"(({word}) - {a:.9g}) / {b:.9g}" for word, a, b in rows]
+            inner = inner.basis
+        if isinstance(inner, Fourier):
+            ends = (np.asarray(end, float).tolist() for end in (inner.box.low, inner.box.high))
+            rows = zip(words, *ends, strict=True)
+            words = [f"clip((({word}) - {a:.9g}) / {b - a:.9g}, 0, 1)" for word, a, b in rows]
+        elif isinstance(inner, Polynomial):
+            ends = (np.asarray(end, float).tolist() for end in (inner.box.low, inner.box.high))
+            rows = zip(words, *ends, strict=True)
+            words = [f"clip({w}, {a:g}, {b:g})" if np.isfinite(b) else w for w, a, b in rows]
+        else:
+            return None
+        return {f"x{i + 1}": word for i, word in enumerate(words)}
 
 
 def act(

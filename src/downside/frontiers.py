@@ -15,6 +15,7 @@ from downside.checks import check_count
 from downside.control import NRCPO
 from downside.evaluation import Evaluations
 from downside.evaluation.comparison import difference
+from downside.export import NumpyPolicy
 
 N_THRESHOLDS = 11
 
@@ -30,17 +31,23 @@ class FrontierPolicy:
 
     threshold: float
     seed: int
-    policy: Any
-    theta: np.ndarray
+    numpy: NumpyPolicy
+
+    @property
+    def policy(self) -> Any:
+        """The policy."""
+        return self.numpy.policy
+
+    @property
+    def theta(self) -> np.ndarray:
+        """Its parameters."""
+        return self.numpy.theta
 
     def act(
         self, obs: Any, rng: np.random.Generator | None = None, deterministic: bool = False
     ) -> Any:
-        """An action for one observation."""
-        if deterministic:
-            return self.policy.mode(self.theta, obs)
-        noise = self.policy.draw(np.random.default_rng() if rng is None else rng)
-        return self.policy.sample(self.theta, obs, noise)
+        """An action of the environment, for one observation or a batch of them."""
+        return self.numpy.predict(obs, deterministic, rng)
 
 
 @final
@@ -66,13 +73,10 @@ class Frontier:
     @cached_property
     def policies(self) -> list[list[FrontierPolicy]]:
         """What was learnt: ``policies[i][j]`` for threshold i and seed j."""
-        thetas = self.agent.theta.reshape(len(self.thresholds), self.n_seeds, -1)
+        n = self.n_seeds
         return [
-            [
-                FrontierPolicy(threshold, j, self.agent.policy, theta)
-                for j, theta in enumerate(thetas[i])
-            ]
-            for i, threshold in enumerate(self.thresholds)
+            [FrontierPolicy(bound, j, self.agent.to_numpy(i * n + j)) for j in range(n)]
+            for i, bound in enumerate(self.thresholds)
         ]
 
     def to_frame(self) -> pl.DataFrame:
@@ -173,7 +177,7 @@ def frontier(
     total_timesteps: int = 300_000,
     order: float = 1,
     algorithm: Callable[..., Agent] = NRCPO,
-    n_eval_episodes: int = 10_000,
+    n_eval_episodes: int | None = None,
     seed: int = 0,
     progress_bar: bool = True,
     **options: Any,
@@ -182,7 +186,7 @@ def frontier(
 
     ``thresholds`` None: 11 of them from 0 to the risk of a run without a bound, which is made
     first. ``algorithm`` is `NRCPO` or `RCPO`, ``options`` are its settings; ``total_timesteps`` are
-    per policy.
+    per policy. ``n_eval_episodes`` are 10,000 by default, and 100 in a Python environment.
 
     >>> from downside.environments import Bandit
     >>> from downside.signals import Centralised
@@ -192,7 +196,8 @@ def frontier(
     (4, 2.0)
     """
     check_count("n_seeds", n_seeds, least=1)
-    check_count("n_eval_episodes", n_eval_episodes, least=2)
+    if n_eval_episodes is not None:
+        check_count("n_eval_episodes", n_eval_episodes, least=2)
 
     def train(bounds: Sequence[float]) -> Agent:
         made = algorithm(
@@ -217,7 +222,7 @@ def frontier(
     return Frontier(chosen, agent.evaluate(n_eval_episodes), agent, note)
 
 
-def _risk_without_a_bound(agent: Agent, n_eval_episodes: int) -> float:
+def _risk_without_a_bound(agent: Agent, n_eval_episodes: int | None) -> float:
     risk = agent.evaluate(n_eval_episodes).over_seeds("proxy").value
     if not risk > 0.0:
         raise ValueError(

@@ -65,6 +65,11 @@ def settled(out: Path, given: Mapping[str, Any], option: str, *, resume: bool) -
         whole = options.resumed(saved, given, out)
     else:
         check_free(out, resume=resume)
+        if resume and "env" not in given:
+            raise ValueError(
+                f"--resume finds no run in {out}; give the ENV and the options of a new one, or "
+                "another --out"
+            )
         whole = options.started(given, option)
     use_cores(whole, out)
     made_environment(whole)

@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 from downside.agent import Agent, Precision
-from downside.control import Made, Way, assemble
+from downside.control import Made, Way, assemble, spaces_of
 from downside.defaults import hosting_for
 from downside.policies.base import Policy
 from downside.recipes import read_recipe
 from downside.signals import Constraint
 from downside.store import StoreError, read_newest
+from downside.training.hosting import Hosting
 from downside.training.keeping import saved_in
 
 
@@ -45,6 +46,7 @@ def load(path: str | Path, env: Any = None, **given: Any) -> Agent:
             source, options = _source(named, env, path)
             hosting = hosting_for(source, options, float(named["discount"]), named["horizon"])
             problem = source
+            _check_spaces(named, hosting)
         agent = assemble(problem, hosting, made)
         return agent.restore(partial(saved_in, found))
     except StoreError as error:
@@ -66,6 +68,17 @@ def _source(named: dict[str, Any], env: Any, path: str | Path) -> tuple[Any, dic
         f"its environment was given as {what}, which is code and not stored; "
         f"give it again: ds.load({str(path)!r}, env=...)"
     )
+
+
+def _check_spaces(named: dict[str, Any], hosting: Hosting) -> None:
+    """Refuse an environment that shows or takes something else than the one of the training."""
+    if named.get("spaces", spaces_of(hosting)) != spaces_of(hosting):  # earlier versions told none
+        first = hosting.first
+        raise StoreError(
+            f"the environment observes {first.observation_space} and takes {first.action_space}, "
+            "and the one that it was trained in had other spaces; give env= and its arguments as "
+            "they were"
+        )
 
 
 def _check(made: Any) -> None:

@@ -288,8 +288,10 @@ class Constraint:
     def __post_init__(self) -> None:
         if not isinstance(self.target, Signal):
             object.__setattr__(self, "target", as_target(self.target))
-        needed = "it must be a number, inf for no bound"
-        check_range("threshold", self.threshold, -float_info.max, float("inf"), needed)
+        is_risk = isinstance(self.target, Target)
+        least = 0.0 if is_risk else -float_info.max
+        needed = "it must be a number" + (", at least 0 as a shortfall is" if is_risk else "")
+        check_range("threshold", self.threshold, least, float("inf"), needed + ", inf for no bound")
         check_order(self.order)
 
     def signal(self, discount: Real, horizon: int | None) -> "Signal":

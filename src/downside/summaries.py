@@ -13,9 +13,16 @@ N_PARTS = 4
 
 
 def summarise(
-    records: Report, constraints: Sequence[tuple[Constraint, ...]], n_seeds: int, failed: np.ndarray
+    records: Report,
+    constraints: Sequence[tuple[Constraint, ...]],
+    n_seeds: int,
+    failed: np.ndarray,
+    remarks: Sequence[str | None],
 ) -> str:
-    """Mean, risk and multiplier over the last tenth of the records, and notes."""
+    """Mean, risk and multiplier over the last tenth of the records, and notes.
+
+    ``remarks`` has one for each line, or None.
+    """
     recent = jax.tree.map(lambda x: x[-max(1, len(records.returns) // 10) :], records)
     lines: list[str] = []
     for i, bounds in enumerate(constraints):
@@ -31,6 +38,8 @@ def summarise(
         if n_failed:
             lines.append(f"  {n_failed} of {n_seeds} learners went non-finite: see failures()")
         lines += [f"  {note}" for note in _infeasible(records, mine, bounds, n_seeds)]
+        if remarks[i] is not None:
+            lines.append(f"  {remarks[i]}")
     return "\n".join(lines)
 
 

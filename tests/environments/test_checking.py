@@ -1,6 +1,8 @@
+from time import monotonic
 from typing import Any
 
 import gymnasium
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -66,6 +68,7 @@ def stepping(change: Any) -> Any:
     return broken("Stepping", step=lambda self, action: change(*Walk.step(self, action)))
 
 
+MEAN = "mean_reward"
 PAIR = spaces.Dict({"place": spaces.Box(-5.0, 5.0, (1,), np.float32), "door": spaces.Discrete(3)})
 TWO = spaces.Tuple((spaces.Discrete(3), spaces.Discrete(4)))
 
@@ -87,6 +90,42 @@ class Shared(Walk):
         result = super().step(action)
         self.places[0] += self.place
         return (np.array([np.clip(self.places[0], -5, 5), 0.5], np.float32), *result[1:])
+
+
+class InC(Walk):
+    """As a simulator behind a pointer, which a copy of the Python object shares."""
+
+    def __init__(self) -> None:
+        self.box: Any = [0.0]
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        copied = InC()
+        copied.box = self.box
+        return copied
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.box[0] = 0.0
+        return super().reset(seed=seed)
+
+    def obs(self) -> Any:
+        self.box[0] = np.clip(self.box[0] + self.place, -5.0, 5.0)
+        return np.array([self.box[0], 0.5], np.float32)
+
+
+class Unsettled(Walk):
+    """Rounds otherwise once another one has begun, as where the order in memory matters."""
+
+    begun: Any = set()  # noqa: RUF012 (the point)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.begun.add(self)
+        return super().reset(seed=seed)
+
+    def obs(self) -> Any:
+        return np.array([np.clip(self.place, -5.0, 5.0), 0.1 * (len(self.begun) > 1)], np.float32)
+
+
+ONE = Walk()
 
 
 class OldReset(Walk):
@@ -273,6 +312,13 @@ BROKEN = {
         "truncated=True",
     ),
     "shared state": (Shared(), "error", "state is shared between copies", "keep the state in self"),
+    "one and the same": (lambda: ONE, "warning", "one and the same environment", "make a new one"),
+    "order in memory": (
+        Unsettled,
+        "note",
+        "once a copy had been at work.*something else .in the first",
+        "last bit",
+    ),
     "fails in step": (Breaks(), "error", "step fails at step 3 .* IndexError", "every action"),
     "no action space": (
         broken("NoActions", action_space=None),
@@ -287,6 +333,68 @@ BROKEN = {
         "use Discrete, Box",
     ),
     "not an environment": (Walk().action_space, "error", "not a gymnasium.Env", "derive it"),
+    "rewards beyond float32": (
+        rewards(3e20),
+        "warning",
+        r"up to 3e\+20 in size, which float32 has no room",
+        "other units",
+    ),
+    "observation beyond float32": (
+        observing(
+            lambda self: np.array([1e39, 0.5]), spaces.Box(-np.inf, np.inf, (2,), np.float64)
+        ),
+        "error",
+        "too large for arithmetic in float32",
+        "logarithms",
+    ),
+    "no NumPy": (
+        observing(lambda self: jnp.array([self.place, 0.5])),
+        "warning",
+        "of type ArrayImpl, not a NumPy array",
+        r"np\.asarray\(obs, np\.float32\)",
+    ),
+    "a mean that is none": (
+        stepping(lambda obs, reward, over, cut, info: (obs, reward, over, cut, {MEAN: np.nan})),
+        "error",
+        "mean_reward'. at step 0 of episode 0 is nan",
+        "one finite number",
+    ),
+    "reset fails for another reason": (
+        broken("Sums", reset=lambda self, *, seed=None, options=None: seed + "a"),
+        "error",
+        "^reset fails: TypeError",
+        "repair it",
+    ),
+    "always truncated": (
+        stepping(lambda obs, reward, over, cut, info: (obs, reward, False, True, info)),
+        "warning",
+        "truncated after their first step",
+        "time limit only",
+    ),
+    "one action": (
+        broken("One", action_space=spaces.MultiDiscrete([3, 1])),
+        "error",
+        "a part has one value only",
+        "nothing to choose",
+    ),
+    "pictures": (
+        observing(lambda self: np.zeros((8, 8), np.uint8), spaces.Box(0, 255, (8, 8), np.uint8)),
+        "note",
+        "holds pictures",
+        "few numbers",
+    ),
+    "empty": (
+        observing(lambda self: {}, spaces.Dict({})),
+        "error",
+        "which is empty",
+        "declare what is observed",
+    ),
+    "no numbers": (
+        observing(lambda self: np.zeros(0, "f"), spaces.Box(-1, 1, (0,))),
+        "error",
+        "holds no numbers",
+        "declare what is observed",
+    ),
     "not registered": ("Nowhere-v0", "error", "cannot be made", "make it run first"),
     "vector": (SyncVectorEnv([Walk]), "error", "a vector environment", "one copy"),
 }
@@ -313,6 +421,9 @@ def _matches(pattern: str, text: str) -> bool:
 
 GOOD = [
     Walk(),
+    InC,
+    stepping(lambda obs, reward, over, cut, info: (obs, reward, np.bool_(over), np.False_, info)),
+    stepping(lambda *values: (*values[:4], {"clock": monotonic()})),
     TimeLimit(broken("Long", over=lambda self: False, obs=lambda self: np.zeros(2, "f")), 100),
     "CartPole-v1",
     "Acrobot-v1",

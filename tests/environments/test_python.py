@@ -137,6 +137,16 @@ def test_other_spaces_are_refused(space: Any):
             wrap(env)
 
 
+@pytest.mark.parametrize(
+    "space",
+    [spaces.Dict(a=spaces.Dict()), spaces.Tuple([spaces.Tuple([])]), spaces.Box(0, 1, (2, 0))],
+    ids=str,
+)
+def test_empty_spaces_are_refused(space: Any):
+    with pytest.raises(ValueError, match="declare what is observed or chosen"):
+        wrap(Scripted(observation_space=space))
+
+
 def test_nested_spaces_keep_their_structure_and_get_their_types():
     env = Scripted(NESTED, NESTED, first=INSIDE, steps=((INSIDE, 2, False, False, {}),))
     host = wrap(env)
@@ -160,6 +170,7 @@ def test_nested_spaces_keep_their_structure_and_get_their_types():
         ({"pair": [3, np.array([1, 4])]}, "a tuple of 2 entries"),
         ({"where": np.array([0.5, np.nan])}, "entry 'where', is .*nan.*not NaN"),
         ({"extra": 1}, "needs the keys flags, pair, where"),
+        ({"where": np.array([0.5, 1e300])}, "must be smaller"),
     ],
 )
 def test_an_observation_that_does_not_fit_is_refused(change: dict[str, Any], advice: str):
@@ -191,7 +202,7 @@ def test_a_reward_must_be_a_finite_number(reward: Any):
     host.step(0)
     host.reset()
     host.step(0)
-    with pytest.raises(ValueError, match=r"reward at step 1 of episode 1 is .* a finite number"):
+    with pytest.raises(ValueError, match=r"reward at step 1 of episode 1 is .* one finite number"):
         host.step(0)
 
 
@@ -205,13 +216,31 @@ def test_a_step_must_return_five_values(result: Any, found: str):
         host.step(0)
 
 
-def test_a_reset_must_return_two_values():
+@pytest.mark.parametrize("result", [2, (2, None), [2, {}]])
+def test_a_reset_must_return_two_values(result: Any):
     class Old(Scripted):
         def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-            return self.first
+            return result
 
-    with pytest.raises(ValueError, match=r"must return \(observation, info\)"):
+    with pytest.raises(ValueError, match=r"must return \(observation, info\), info a dictionary"):
         wrap(Old()).reset()
+
+
+@pytest.mark.parametrize("info", [None, [], "mean_reward"])
+def test_what_comes_with_a_step_is_a_dictionary(info: Any):
+    host = wrap(Scripted(steps=((2, 0.5, False, False, info),)))
+    host.reset()
+    with pytest.raises(ValueError, match=r"info at step 0 of episode 0 is .* a dictionary"):
+        host.step(0)
+
+
+@pytest.mark.parametrize("true", [np.True_, 1, np.array(True), np.array(1.0)])
+def test_a_flag_may_be_anything_that_is_true_or_false(true: Any):
+    host = wrap(Scripted(steps=((True, 0.5, true, False, {}),)))
+    host.reset()
+    step = host.step(0)
+    assert step.terminated is True
+    assert step.next_obs == 1  # a state that was told as a truth
 
 
 def test_an_environment_may_reuse_its_arrays():

@@ -120,6 +120,19 @@ def test_intervals_over_seeds_cover_the_truth():
     assert covered >= 270
 
 
+def test_intervals_over_seeds_stay_where_the_measure_can_be():
+    # One of 40 episodes of the first seed falls short, two of the second, so that many a resample
+    # has no shortfall: Student's reach from 2 seeds is 12.7 standard errors, far below 0.
+    few = [np.r_[np.full(n, -1.0), np.full(40 - n, 2.0)] for n in (1, 2)]
+    several = Evaluations(tuple(Evaluation.of_episodes(x, target=0.0) for x in few), n_seeds=2)
+    assert several.over_seeds("lpm0").low == several.over_seeds("lpm1").low == 0.0
+    often = Evaluations(tuple(Evaluation.of_episodes(-x, target=0.0) for x in few), n_seeds=2)
+    assert often.over_seeds("lpm0").high == 1.0
+    omega = several.over_seeds("omega")
+    assert omega.low < 2.0 * 38 / 2 < omega.value < omega.high == np.inf
+    assert several.over_seeds("mean").high > 2.0  # which has no such end
+
+
 def test_nothing_is_drawn_anew_and_every_resample_has_n_episodes():
     for n in (2, 601, 30_000):
         first, again = next(resamples(n)), next(resamples(n))

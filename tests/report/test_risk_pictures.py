@@ -84,3 +84,22 @@ def test_what_cannot_be_drawn_is_refused_in_a_sentence(one, kind, advice):
 def test_about_the_mean_the_line_is_called_so():
     (axes,) = policy(target=Centralised()).plot().axes
     assert any(label.startswith("mean ") for label in lines_of(axes))
+
+
+def test_a_verdict_fits_above_its_picture():
+    rng = np.random.default_rng(3)
+    seeds = [
+        Evaluation.of_episodes(
+            rng.normal(0.1, 0.3, 100),
+            target=0.0512345,
+            threshold=0.3,
+            signals=rng.normal(shift, 0.2, 100),
+        )
+        for shift in (0.29, 0.31)
+    ]
+    figure = Evaluations(tuple(seeds), n_seeds=2).plot(kind="histogram")
+    title = figure.axes[0].title
+    figure.draw_without_rendering()
+    box = title.get_window_extent()
+    assert "seeds hold" in title.get_text().replace("\n", " ")
+    assert 0.0 <= box.x0 <= box.x1 <= figure.bbox.width

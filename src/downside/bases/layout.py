@@ -19,6 +19,8 @@ class Layout:
     >>> space = spaces.Tuple([spaces.Discrete(2), spaces.MultiDiscrete([3, 2])])
     >>> Layout.of(space).vector((1, np.array([2, 0]))).tolist()
     [0.0, 1.0, 0.0, 0.0, 1.0, 1.0, 0.0]
+
+    ``n_axes`` is the number of axes of choices, as of a board.
     """
 
     kind: str = static()
@@ -26,6 +28,7 @@ class Layout:
     starts: tuple[int, ...] = static(default=())
     keys: tuple[Any, ...] = static(default=())
     parts: "tuple[Layout, ...]" = static(default=())
+    n_axes: int = static(default=1, later=True)
 
     @staticmethod
     def of(space: Any) -> "Layout":
@@ -37,7 +40,10 @@ class Layout:
         if isinstance(space, spaces.MultiDiscrete):
             starts = np.broadcast_to(space.start, space.nvec.shape)
             return Layout(
-                "choices", tuple(space.nvec.ravel().tolist()), tuple(starts.ravel().tolist())
+                "choices",
+                tuple(space.nvec.ravel().tolist()),
+                tuple(starts.ravel().tolist()),
+                n_axes=space.nvec.ndim,
             )
         if isinstance(space, spaces.Dict | spaces.Tuple):
             pairs = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space)
@@ -57,6 +63,28 @@ class Layout:
             return sum(part.size for part in self.parts)
         return int(np.prod(self.sizes, dtype=int) if self.kind == "numbers" else sum(self.sizes))
 
+    def words(self, name: str = "obs") -> list[str]:
+        """What each number of the vector is, in Python.
+
+        >>> from gymnasium import spaces
+        >>> Layout.of(spaces.Dict(a=spaces.Discrete(2), b=spaces.Box(0.0, 1.0, (1,)))).words()
+        ["obs['a'] == 0", "obs['a'] == 1", "obs['b'][0]"]
+        """
+        if self.kind == "parts":
+            pairs = zip(self.keys, self.parts, strict=True)
+            return [word for key, part in pairs for word in part.words(f"{name}[{key!r}]")]
+        if self.kind == "numbers":
+            places = np.ndindex(*self.sizes)
+            return [f"{name}[{', '.join(map(str, at))}]" if at else name for at in places]
+        if self.kind == "choice":
+            return [f"{name} == {self.starts[0] + k}" for k in range(self.sizes[0])]
+        where = [
+            f"{name}[{i}]" if self.n_axes == 1 else f"{name}.ravel()[{i}]"
+            for i in range(len(self.sizes))
+        ]
+        rows = zip(where, self.sizes, self.starts, strict=True)
+        return [f"{at} == {start + k}" for at, n, start in rows for k in range(n)]
+
     def vector(self, obs: Any) -> Any:
         """One observation, or a batch with a leading axis, as vectors (..., size)."""
         if self.kind == "parts":
@@ -70,7 +98,7 @@ class Layout:
             return numbers.reshape(*numbers.shape[: numbers.ndim - len(self.sizes)], self.size)
         if self.kind == "choice":
             return OneHot(self.sizes[0])(numbers - self.starts[0])
-        flat = numbers.reshape(*numbers.shape[:-1], len(self.sizes))
+        flat = numbers.reshape(*numbers.shape[: numbers.ndim - self.n_axes], len(self.sizes))
         pairs = enumerate(zip(self.sizes, self.starts, strict=True))
         pieces = [OneHot(n)(flat[..., i] - start) for i, (n, start) in pairs]
         return xp.concatenate(pieces, axis=-1)

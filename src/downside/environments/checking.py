@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -14,12 +15,14 @@ from downside.checks import check_count
 from downside.environments.base import Environment
 from downside.environments.findings import EnvironmentCheck, Notes, in_words, plain
 from downside.environments.gymnasium import GymnasiumEnv
-from downside.environments.misfits import leaves
+from downside.environments.misfits import MOST_REWARD, leaves
+from downside.environments.python import EMPTY
 from downside.environments.repeating import check_repeats
 from downside.environments.trial import FEWEST_EPISODES, Trial
 
 SUPPORTED = (spaces.Discrete, spaces.Box, spaces.MultiBinary, spaces.MultiDiscrete)
 SMALL, LARGE = 1e-3, 1e3
+LEAST, MOST = 1e-15, MOST_REWARD
 FEW_STEPS, FEWER_STEPS = 50, 3
 
 # What Gymnasium's checker says of environments that are fine, its own among them.
@@ -36,6 +39,11 @@ HARMLESS = (
     "precision lowered",
     "out of date",
     "deprecated",
+    "Deterministic",  # ours looks at more steps, and infos may differ
+    "truncates after 1 step",  # ours says so where it is so
+    "expecting a numpy array",  # ours
+    "space is not allowed",  # ours
+    "truth value of an array",  # what is no NumPy array: ours
 )
 
 
@@ -70,18 +78,21 @@ def check_env(
             warnings.simplefilter("always")
             trial.run(made, n_steps, max_episode_steps)
             if not notes.has_errors:
-                _look_closer(made, trial)
+                _look_closer(made, trial, _maker_of(env, made))
     result = EnvironmentCheck(name, tuple(notes.found), trial.n_steps, len(trial.ends))
     if raise_errors and not result.ok:
         raise ValueError(str(result))
     return result
 
 
-def _look_closer(env: Env[Any, Any], trial: Trial) -> None:
+def _look_closer(
+    env: Env[Any, Any], trial: Trial, make: Callable[[], Env[Any, Any]] | None
+) -> None:
     """What can be said once episodes run."""
     notes = trial.notes
     try:
-        check_repeats(env, notes, trial.seed, FEW_STEPS if trial.has_time else FEWER_STEPS)
+        n_steps = FEW_STEPS if trial.has_time else FEWER_STEPS
+        check_repeats(env, notes, trial.seed, n_steps, make)
     except Exception as error:
         what = f"it fails when it is run again: {in_words(error)}"
         notes.add("again", "error", what, "let reset start from scratch, from any state")
@@ -89,6 +100,18 @@ def _look_closer(env: Env[Any, Any], trial: Trial) -> None:
         _check_ends(trial)
     _check_scale(trial)
     _check_with_gymnasium(env, notes)
+
+
+def _maker_of(env: Any, made: Env[Any, Any]) -> Callable[[], Env[Any, Any]] | None:
+    """What makes another one, where that is known: simulators in C do not like to be copied."""
+    if isinstance(env, Environment) or (isinstance(env, Env) and made.spec is None):
+        return None
+    again: Any = gymnasium.make
+    if callable(env) and not isinstance(env, Env):
+        again = env
+        return lambda: again()
+    spec = made.spec
+    return None if spec is None else lambda: again(spec, disable_env_checker=True)
 
 
 def _make(env: Any, notes: Notes) -> Env[Any, Any] | None:
@@ -131,13 +154,42 @@ def _check_space(name: str, space: Space[Any], notes: Notes) -> None:
         elif isinstance(leaf, spaces.Box) and np.any(leaf.low > leaf.high):
             what = f"{name} has a lower bound above the upper one"
             notes.add(name, "error", what, "exchange low and high")
+        elif name == "action_space" and _has_single(leaf):
+            what = f"{name} holds {leaf}, of which a part has one value only"
+            notes.add(name, "error", what, "leave it out: there is nothing to choose")
+        elif name == "observation_space" and _is_image(leaf):
+            notes.add(
+                "image",
+                "note",
+                f"{name} holds pictures, {leaf}",
+                "the default features are the single numbers, at most 5,000, of which little is "
+                "learnt from a picture; show what matters in it as a few numbers, or give basis=",
+            )
+    if isinstance(space, spaces.Tuple | spaces.Dict) and not list(leaves(space)):
+        notes.add(name, "error", f"{name} is {space}, which is empty", EMPTY)
+    elif any(0 in (leaf.shape or ()) for leaf in leaves(space)):
+        notes.add(name, "error", f"{name} is {space}, which holds no numbers", EMPTY)
+
+
+def _has_single(space: Space[Any]) -> bool:
+    """Whether it asks for a choice among one."""
+    if isinstance(space, spaces.Discrete):
+        return bool(space.n == 1)
+    return isinstance(space, spaces.MultiDiscrete) and bool(np.any(space.nvec == 1))
+
+
+def _is_image(space: Space[Any]) -> bool:
+    return isinstance(space, spaces.Box) and len(space.shape) >= 2 and space.dtype == np.uint8
 
 
 def _check_ends(trial: Trial) -> None:
-    """A limit that is reported as an end."""
+    """A limit that is reported as an end, or at once."""
     lengths = {length for length, _ in trial.ends}
     all_terminated = all(terminated for _, terminated in trial.ends)
     enough = len(trial.ends) >= FEWEST_EPISODES
+    if enough and lengths == {1} and not any(terminated for _, terminated in trial.ends):
+        what = f"all {len(trial.ends)} episodes are truncated after their first step"
+        trial.notes.add("limit", "warning", what, "truncate at a time limit only")
     if enough and len(lengths) == 1 and all_terminated and lengths != {1}:
         (length,) = lengths
         trial.notes.add(
@@ -158,6 +210,13 @@ def _check_scale(trial: Trial) -> None:
             "note",
             "every reward of random actions was 0",
             "nothing is learnt until a reward is found: see that random actions find some",
+        )
+    elif not LEAST <= size <= MOST:
+        trial.notes.add(
+            "scale",
+            "warning",
+            f"rewards are up to {size:.3g} in size, which float32 has no room for",
+            "give them in other units, so that they are of a size about 1",
         )
     elif not SMALL <= size <= LARGE:
         trial.notes.add(

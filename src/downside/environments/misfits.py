@@ -8,6 +8,10 @@ from gymnasium import Space, spaces
 
 from downside.environments.findings import Severity, shown
 
+MOST_REWARD = 1e15
+"""Squares of larger ones, summed, do not fit float32."""
+
+LARGEST = float(np.finfo(np.float32).max)
 WIDER = "declare wider bounds, or -inf and inf: features are scaled by the bounds"
 
 
@@ -58,11 +62,18 @@ def _leaf_misfits(space: Space[Any], value: Any, name: str) -> Iterator[tuple[Se
         what = f"{name} has the type {array.dtype}, and its space {dtype}"
         yield "error", what, f"return it as .astype(np.{dtype}), or declare the other type"
     elif isinstance(space, spaces.Box):
-        if array.dtype != dtype:
+        if array.shape and not isinstance(value, np.ndarray):
+            what = f"{name} is of type {type(value).__name__}, not a NumPy array"
+            yield "warning", what, f"return np.asarray(obs, np.{dtype}), once per step"
+        elif array.dtype != dtype:
             what = f"{name} has the type {array.dtype}, and its space {dtype}"
             yield "warning", what, f"return it as .astype(np.{dtype}), or declare the other type"
         if np.any(np.isinf(array)):
             yield "error", f"{name} is infinite", "return finite numbers: nothing learns from them"
+            return
+        if np.any(np.abs(array.astype(float)) > LARGEST):
+            what = f"{name} is {shown(value)}, too large for arithmetic in float32"
+            yield "error", what, "return smaller numbers, such as their logarithms"
             return
         over = float(np.max(outside_by(space, array), initial=0.0))
         if over > 0.0:

@@ -11,8 +11,11 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import VectorEnv
 
 from downside.checks import check_count, check_probability
+from downside.environments.findings import shown
+from downside.environments.misfits import LARGEST
 from downside.records import record
 
+EMPTY = "declare what is observed or chosen; for nothing at all, spaces.Discrete(1) observed"
 _LEAVES = (spaces.Discrete, spaces.Box, spaces.MultiBinary, spaces.MultiDiscrete)
 
 
@@ -150,8 +153,11 @@ class HostEnvironment:
         """The first observation of an episode, from what the environment's reset returned."""
         self._time = 0
         self._episode += 1
-        if not isinstance(result, tuple) or len(result) != 2:
-            raise ValueError(f"reset returned {result!r}; it must return (observation, info)")
+        if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict)):
+            raise ValueError(
+                f"reset returned {shown(result)}; it must return (observation, info), info a "
+                "dictionary"
+            )
         self._obs = _fit(self.observation_space, result[0], f"observation {self._when()}")
         self._is_running = True
         return self._obs
@@ -187,7 +193,7 @@ class HostEnvironment:
     def accept(self, result: Any) -> tuple[Any, float, bool, bool, float | None]:
         """What `advance` gives, from what the environment's step returned."""
         if not isinstance(result, tuple) or len(result) != 5:
-            found = f"{len(result)} values" if isinstance(result, tuple) else f"{result!r}"
+            found = f"{len(result)} values" if isinstance(result, tuple) else shown(result)
             raise ValueError(
                 f"step returned {found}; it must return (observation, reward, terminated, "
                 "truncated, info), as Gymnasium does and the old gym with its four values did not"
@@ -201,6 +207,11 @@ class HostEnvironment:
             terminated = self._flag("terminated", terminated)
         if type(truncated) is not bool:
             truncated = self._flag("truncated", truncated)
+        if not isinstance(info, dict):
+            raise ValueError(
+                f"info {self._when()} is {shown(info)}; it must be a dictionary, {{}} if there is "
+                "nothing"
+            )
         mean = None
         if info and "mean_reward" in info:
             mean = self._finite("info['mean_reward']", info["mean_reward"])
@@ -217,12 +228,16 @@ class HostEnvironment:
         value = _array(number)
         is_number = value.shape == () and value.dtype.kind in "biuf"
         if not (is_number and np.isfinite(value)):
-            raise ValueError(f"{name} {self._when()} is {number!r}; it must be a finite number")
+            advice = "" if is_number else ", such as float(reward)"
+            raise ValueError(
+                f"{name} {self._when()} is {shown(number)}; it must be one finite number{advice}"
+            )
         return float(value)
 
     def _flag(self, name: str, flag: Any) -> bool:
-        if not isinstance(flag, np.bool_ | np.number | int) or flag not in (0, 1):
-            raise ValueError(f"{name} {self._when()} is {flag!r}; it must be True or False")
+        value = _array(flag)
+        if value.shape != () or value.dtype.kind not in "biuf" or value not in (0, 1):
+            raise ValueError(f"{name} {self._when()} is {shown(flag)}; it must be True or False")
         return bool(flag)
 
     def _when(self) -> str:
@@ -235,12 +250,16 @@ def _check_supported(space: Space[Any]) -> None:
     elif isinstance(space, spaces.Dict):
         parts = tuple(space.spaces.values())
     elif isinstance(space, _LEAVES):
-        return
+        parts = ()
+        if isinstance(space, spaces.Box | spaces.MultiBinary) and 0 in space.shape:
+            raise ValueError(f"the space {space} holds no numbers; {EMPTY}")
     else:
         raise ValueError(
             f"the space {space} is not supported; supported are Discrete, Box, MultiBinary, "
             "MultiDiscrete, and Tuple and Dict of these"
         )
+    if isinstance(space, spaces.Tuple | spaces.Dict) and not parts:
+        raise ValueError(f"the space {space} is empty; {EMPTY}")
     for part in parts:
         _check_supported(part)
 
@@ -280,13 +299,14 @@ def _fit(space: Space[Any], value: Any, name: str) -> Any:
     """A copy of ``value`` in the types of ``space``; what does not fit is an error."""
     if isinstance(space, spaces.Dict):
         if not isinstance(value, dict) or value.keys() != space.spaces.keys():
-            raise ValueError(f"{name} is {value!r}; it needs the keys {', '.join(space.spaces)}")
+            keys = ", ".join(space.spaces)
+            raise ValueError(f"{name} is {shown(value)}; it needs the keys {keys}")
         parts = space.spaces.items()
         return {key: _fit(part, value[key], f"{name}, entry {key!r},") for key, part in parts}
     if isinstance(space, spaces.Tuple):
         if not isinstance(value, tuple) or len(value) != len(space.spaces):
             raise ValueError(
-                f"{name} is {value!r}; it must be a tuple of {len(space.spaces)} entries"
+                f"{name} is {shown(value)}; it must be a tuple of {len(space.spaces)} entries"
             )
         parts = enumerate(zip(space.spaces, value, strict=True))
         return tuple(_fit(part, entry, f"{name}, entry {i},") for i, (part, entry) in parts)
@@ -297,7 +317,12 @@ def _fit(space: Space[Any], value: Any, name: str) -> Any:
             f"its space {space} has {space.shape} and {dtype}"
         )
     if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
-        raise ValueError(f"{name} is {value!r}; it must hold numbers, not NaN and not infinity")
-    if not isinstance(space, spaces.Box) and not space.contains(array):
-        raise ValueError(f"{name} is {value!r}, which is outside its space {space}")
-    return array.astype(dtype)[()]
+        raise ValueError(
+            f"{name} is {shown(value)}; it must hold numbers, not NaN and not infinity"
+        )
+    if array.dtype.kind == "f" and np.any(np.abs(array) > LARGEST):
+        raise ValueError(f"{name} is {shown(value)}; it must be smaller, such as a logarithm")
+    fitted = array.astype(dtype)[()]
+    if not isinstance(space, spaces.Box) and not space.contains(fitted):
+        raise ValueError(f"{name} is {shown(value)}, which is outside its space {space}")
+    return fitted

@@ -1,6 +1,7 @@
 """Whether an environment repeats itself from its seed, and its copies leave one another alone."""
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,31 @@ SEEDED = (
 )
 
 
-def check_repeats(env: Env[Any, Any], notes: Notes, seed: int, n_steps: int) -> None:
-    """The same seed and the same actions must lead to the same, with copies about or without."""
+def check_repeats(
+    env: Env[Any, Any],
+    notes: Notes,
+    seed: int,
+    n_steps: int,
+    make: Callable[[], Env[Any, Any]] | None,
+) -> None:
+    """The same seed and the same actions must lead to the same, with copies about or without.
+
+    ``make`` gives another one; without it a copy is taken.
+    """
     _check_seed(env, notes, seed, n_steps)
-    if "seed" not in notes.kinds:
-        _check_copies(env, notes, seed, n_steps)
+    if "seed" in notes.kinds:
+        return
+    try:
+        other = make() if make else copy.deepcopy(env)
+    except Exception:
+        return  # what cannot be copied shares nothing with a copy
+    if other is env:
+        what = "the function gives one and the same environment each time"
+        notes.add("shared", "warning", what, "let it make a new one, such as lambda: MyEnv()")
+        return
+    _check_copies(env, other, notes, seed, n_steps)
+    if make:
+        other.close()
 
 
 def _replay(env: Env[Any, Any], actions: list[Any], seed: int) -> list[Any]:
@@ -50,12 +71,10 @@ def _check_seed(env: Env[Any, Any], notes: Notes, seed: int, n_steps: int) -> No
         notes.add("seed", "warning", f"{OTHERWISE} ({when})", SEEDED)
 
 
-def _check_copies(env: Env[Any, Any], notes: Notes, seed: int, n_steps: int) -> None:
+def _check_copies(
+    env: Env[Any, Any], other: Env[Any, Any], notes: Notes, seed: int, n_steps: int
+) -> None:
     """Steps of a copy must not show in the original."""
-    try:
-        other = copy.deepcopy(env)
-    except Exception:
-        return  # what cannot be copied shares nothing with a copy
     actions = [env.action_space.sample() for _ in range(n_steps)]
     alone = _replay(env, actions, seed)
     env.reset(seed=seed + 7)
@@ -67,14 +86,27 @@ def _check_copies(env: Env[Any, Any], notes: Notes, seed: int, n_steps: int) -> 
             running = not (terminated or truncated)
         obs, reward, terminated, truncated, _ = env.step(action)
         if not same((obs, float(reward), bool(terminated), bool(truncated)), expected):
-            notes.add(
-                "shared",
-                "error",
-                "steps of one copy change another: state is shared between copies",
-                "keep the state in self, set in reset; not in the class, a global variable or "
-                "a default argument",
-            )
+            _name_difference(notes, when=difference(alone, _replay(env, actions, seed)))
             return
+
+
+def _name_difference(notes: Notes, when: str | None) -> None:
+    """Whether copies share a state, or it is the environment alone that comes out otherwise."""
+    if when is None:
+        notes.add(
+            "shared",
+            "error",
+            "steps of one copy change another: state is shared between copies",
+            "keep the state in self, set in reset; not in the class, a global variable or "
+            "a default argument",
+        )
+    else:
+        notes.add(
+            "seed",
+            "note",
+            f"once a copy had been at work, {OTHERWISE} ({when}), as in some simulators in C",
+            "runs may then not be repeated to the last bit; nothing else depends on it",
+        )
 
 
 def same(first: Any, second: Any) -> bool:

@@ -87,14 +87,12 @@ class Trial:
     def _reset(self, env: Env[Any, Any], seed: int | None) -> Any:
         try:
             result: Any = env.reset(seed=seed)
-        except TypeError as error:
-            advice = "give reset the signature reset(self, *, seed=None, options=None)"
-            self.notes.add(
-                "reset failed", "error", f"reset(seed=...) fails: {in_words(error)}", advice
-            )
-            return None
         except Exception as error:
-            self.notes.add("reset failed", "error", f"reset fails: {in_words(error)}", "repair it")
+            what, advice = f"reset fails: {in_words(error)}", "repair it"
+            if isinstance(error, TypeError) and "keyword argument 'seed'" in str(error):
+                what = f"reset(seed=...) fails: {in_words(error)}"
+                advice = "give reset the signature reset(self, *, seed=None, options=None)"
+            self.notes.add("reset failed", "error", what, advice)
             return None
         if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict)):
             what = f"reset returned {shown(result)}"
@@ -148,9 +146,18 @@ class Trial:
         for name, flag in (("terminated", terminated), ("truncated", truncated)):
             if not isinstance(flag, bool | np.bool_):
                 what = f"{name} {where} is {shown(flag)}, of type {type(flag).__name__}"
-                is_number = np.ndim(flag) == 0 and flag in (0, 1)
+                is_number = np.ndim(flag) == 0 and np.asarray(flag).dtype.kind in "biuf"
+                is_number = is_number and flag in (0, 1)
                 severity: Severity = "warning" if is_number else "error"
                 self.notes.add(name, severity, what, f"return True or False: bool({name})")
         if not isinstance(info, dict):
             what = f"info {where} is {shown(info)}"
             self.notes.add("info", "error", what, "return a dictionary, {} if there is nothing")
+        elif "mean_reward" in info and not _is_finite_number(info["mean_reward"]):
+            what = f"info['mean_reward'] {where} is {shown(info['mean_reward'])}"
+            self.notes.add("mean", "error", what, "give one finite number, or leave it out")
+
+
+def _is_finite_number(value: Any) -> bool:
+    number = np.asarray(value)
+    return number.shape == () and number.dtype.kind in "biuf" and bool(np.isfinite(number))

@@ -15,7 +15,7 @@ from downside.evaluation.several import Evaluations
 class Judged(Protocol):
     """What can be judged over fresh episodes, such as an agent."""
 
-    def evaluate(self, n_eval_episodes: int, *, seed: int) -> Evaluations:
+    def evaluate(self, n_eval_episodes: int | None, *, seed: int) -> Evaluations:
         """Over episodes that depend on the seed and their number alone."""
         ...
 
@@ -82,7 +82,7 @@ class Comparison:
 def compare(
     *policies: Any,
     names: tuple[str, ...] | None = None,
-    n_eval_episodes: int = 10_000,
+    n_eval_episodes: int | None = None,
     seed: int = 1,
 ) -> Comparison:
     """The difference of every measure between the first and each of the others, in pairs.
@@ -90,7 +90,8 @@ def compare(
     Each is an agent, or an evaluation that was made with the same seed and number of episodes (a
     block of `Evaluations` for one threshold of several). Episode i meets the same noise under each,
     so the luck that they share cancels. Seeds of training are paired too where there are as many.
-    Partial moments are about each one's own target.
+    Partial moments are about each one's own target. Agents are judged by ``n_eval_episodes``: by
+    default as many as an evaluation beside them has, else as many as ``agent.evaluate`` takes.
 
     >>> rng = np.random.default_rng(0)
     >>> luck = rng.normal(size=5000)
@@ -102,7 +103,11 @@ def compare(
     """
     if len(policies) < 2:
         raise ValueError("compare needs at least two policies: compare(agent_a, agent_b)")
-    check_count("n_eval_episodes", n_eval_episodes, least=2)
+    if n_eval_episodes is None:
+        judged = [each for each in policies if isinstance(each, Evaluation | Evaluations)]
+        n_eval_episodes = _episodes_of(judged[0]) if judged else None
+    else:
+        check_count("n_eval_episodes", n_eval_episodes, least=2)
     results = tuple(_evaluations(each, n_eval_episodes, seed) for each in policies)
     labels = names or tuple(_LETTERS[i] for i in range(len(policies)))
     if len(labels) != len(policies):
@@ -137,7 +142,11 @@ def difference(first: Evaluations, other: Evaluations, name: str) -> Interval:
     return Interval(value, value - reach, value + reach)
 
 
-def _evaluations(policy: Any, n_eval_episodes: int, seed: int) -> Evaluations:
+def _episodes_of(one: Evaluation | Evaluations) -> int:
+    return (one if isinstance(one, Evaluation) else one[0]).n_episodes
+
+
+def _evaluations(policy: Any, n_eval_episodes: int | None, seed: int) -> Evaluations:
     if isinstance(policy, Evaluation):
         return Evaluations((policy,))
     if not isinstance(policy, Evaluations):

@@ -49,19 +49,24 @@ class Interval:
         return Interval(float(value), float(low), float(high))
 
     @staticmethod
-    def over_seeds(values: Estimates, replicates: Replicates) -> "Interval":
+    def over_seeds(
+        values: Estimates, replicates: Replicates, least: float = -math.inf, most: float = math.inf
+    ) -> "Interval":
         """The mean over independently trained policies that were judged on the same episodes.
 
         Student's interval for the spread over policies and the bootstrap's for the episodes they
-        share, as the root of the sum of squares; for one policy the bootstrap's alone.
+        share, as the root of the sum of squares, cut off at the ``least`` and the ``most`` that
+        the measure can be. For one policy it is the bootstrap's alone; where a ratio is infinite
+        in some resample, the middle 95% of the resamples of all policies.
         """
         if len(values) == 1:
             return Interval.of_replicates(values[0], replicates[0])
-        with np.errstate(invalid="ignore"):  # a ratio may be infinite: no interval then
-            mean = float(values.mean())
-            shared = 1.96 * float(replicates.mean(axis=0).std())
-            reach = math.hypot(_student_reach(values), shared)
-        return Interval(mean, mean - reach, mean + reach)
+        mean = float(values.mean())
+        if not np.all(np.isfinite(replicates)):
+            return Interval.of_replicates(mean, replicates)
+        shared = 1.96 * float(replicates.mean(axis=0).std())
+        reach = math.hypot(_student_reach(values), shared)
+        return Interval(mean, max(mean - reach, least), min(mean + reach, most))
 
     def to_dict(self) -> dict[str, float]:
         """By name."""

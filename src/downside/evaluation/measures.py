@@ -36,6 +36,20 @@ NAMES = {
 }
 """Every measure and its words, in the order of the table."""
 
+NOT_NEGATIVE = ("std", "lpm1", "lpm2", "lpm", "proxy", "path_shortfall", "omega", "drawdown")
+
+
+def limits(name: str) -> tuple[float, float]:
+    """The least and the most that a measure can be.
+
+    >>> limits("lpm0"), limits("mean")
+    ((0.0, 1.0), (-inf, inf))
+    """
+    if name == "lpm0":
+        return 0.0, 1.0
+    return (0.0 if name in NOT_NEGATIVE else -math.inf), math.inf
+
+
 Numbers = Float[np.ndarray, " episodes"]
 
 

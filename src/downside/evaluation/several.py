@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from downside.evaluation.intervals import Interval
+from downside.evaluation.measures import limits
 from downside.evaluation.result import Bound, Evaluation, Kind
 
 
@@ -64,7 +65,9 @@ class Evaluations(Sequence[Evaluation]):
             raise ValueError("several thresholds have no mean; take one of .blocks")
         found = [one.replicates[name] for one in self]
         return Interval.over_seeds(
-            np.array([value for value, _ in found]), np.stack([each for _, each in found])
+            np.array([value for value, _ in found]),
+            np.stack([each for _, each in found]),
+            *limits(name),
         )
 
     @property
@@ -142,7 +145,8 @@ class _Block:
         if any(bound.sums is None for bound in bounds):
             return f"{name}; not measured"
         values = np.array([bound.value for bound in bounds])
-        found = Interval.over_seeds(values, np.stack([bound.replicates for bound in bounds]))
+        least, _ = limits(name.split()[1])  # a proxy is not below 0, a penalty may be
+        found = Interval.over_seeds(values, np.stack([bound.replicates for bound in bounds]), least)
         n, held = len(bounds), sum(bound.holds for bound in bounds)
         words = f"{held} of {n} seeds hold"
         near = sum(_is_near(bound) for bound in bounds)

@@ -83,4 +83,4 @@ class ActionMap:
         numbers = as_floats(action, xp)
         ends = (xp.asarray(end, numbers.dtype) for end in (self.low, self.high))
         clipped = xp.clip(numbers, *ends).reshape(shape)
-        return xp.round(clipped) if self.whole else clipped
+        return xp.round(clipped).astype(int) if self.whole else clipped

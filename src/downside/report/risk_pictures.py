@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import matplotlib
@@ -16,6 +17,8 @@ from downside.frontiers import Frontier
 from downside.report.style import BLUE, ORANGE, RED, STYLE
 
 MOST_PANELS = 12
+WIDEST = 84
+"""Letters of a title in one line."""
 
 
 def plot_evaluation(one: Evaluation, path: str | Path | None, kind: str) -> Figure:
@@ -74,7 +77,7 @@ def plot_training(agent: Agent, path: str | Path | None = None) -> Figure:
                 _over_training(rows[j, 2], steps, records.multipliers[:, mine, j], colour, label)
                 if np.isfinite(bound):
                     rows[j, 1].axhline(bound, color=colour, lw=0.9, ls="--")
-        rows[0, 0].set(title="mean return of training episodes, discounted")
+        rows[0, 0].set(title=training_words(agent))
         for j in range(n_constraints):
             rows[j, 1].set(title="risk, and its bound (dashed)", ylim=(0, None))
             rows[j, 2].set(title="multiplier", ylim=(0, None))
@@ -89,6 +92,12 @@ def plot_training(agent: Agent, path: str | Path | None = None) -> Figure:
         if n_seeds > 1:
             figure.suptitle(f"median of {n_seeds} seeds, and the range of all")
         return _finish(figure, path)
+
+
+def training_words(agent: Any) -> str:
+    """What the mean return of the training is called."""
+    discounted = bool(np.any(np.asarray(agent.env.discount) != 1.0))
+    return "mean return of training episodes" + (", discounted" if discounted else "")
 
 
 def _panels(several: Evaluations, draw: Callable[[Axes, Evaluations], None]) -> Figure:
@@ -130,8 +139,9 @@ def _histogram(axes: Axes, block: Evaluations) -> None:
         value = float(np.mean([each.replicates[name][0] for each in block]))
         words = "VaR" if name == "var" else "CVaR"
         axes.axvline(value, color=colour, lw=1.4, ls=dashes, label=f"{words} at 5%: {value:.3g}")
-    axes.set(xlabel=_return_words(one), ylabel="density", ylim=(0, None))
-    axes.legend(frameon=False, fontsize=8)
+    axes.set(xlabel=_return_words(one), ylabel="density", ylim=(0, 1.35 * heights.max()))
+    # above what is drawn, and on a ground of its own where lines go through
+    axes.legend(fontsize=8, loc="upper left", ncols=2, edgecolor="none", facecolor="white")
 
 
 def _probabilities(several: Evaluations) -> Figure:
@@ -277,8 +287,9 @@ def _over_training(
 
 
 def _verdict(block: Evaluations, short: bool = False) -> list[str]:
+    """In lines that fit above a picture."""
     if not short or not block[0].bounds:
-        return block.verdicts
+        return [line for verdict in block.verdicts for line in wrap(verdict, WIDEST)]
     held = sum(one.bounds[0].holds for one in block)
     bound = block[0].bounds[0]
     risk = np.mean([one.bounds[0].value for one in block])

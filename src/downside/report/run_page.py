@@ -9,9 +9,11 @@ import numpy as np
 
 from downside.agent import Agent
 from downside.evaluation import Evaluations
+from downside.frontiers import Frontier
 from downside.report.charts import ALL, Axis, Json, Picker, learning_curves
 from downside.report.page import document, panel_html
 from downside.report.panels import Panel, inline
+from downside.report.risk_pictures import training_words
 from downside.report.style import N_POINTS
 
 FIGURE = "learning"
@@ -39,7 +41,7 @@ def run_page(agent: Agent, found: Evaluations, facts: Mapping[str, Any], command
         f"judged on {found[0].n_episodes:,} fresh episodes each, "
         f"{'the most likely actions' if found[0].deterministic else 'actions sampled'}.</p>",
         _lines(agent, found),
-        *map(panel_html, [_learning(agent), *_pictures(found)]),
+        *map(panel_html, [_learning(agent), *_frontier(agent, found), *_pictures(found)]),
         "<h3>The numbers</h3>",
         f'<div class="panel scroll"><pre>{escape(str(found))}</pre></div>',
         f"<details><summary>how it was made</summary><table>{told}</table></details>",
@@ -83,7 +85,7 @@ def _learning(agent: Agent) -> Panel:
     pickers = [picker] if len(labels) > 1 else []
     records = agent.records
     steps = Axis("steps", "steps for each policy", form="~s")
-    titles = {"mean": ("mean return of training episodes, discounted", records.discounted, [])}
+    titles = {"mean": (training_words(agent), records.discounted, [])}
     for j in range(records.risks.shape[-1]):
         which = "" if j == 0 else f" {j + 1}"
         titles[f"risk{which}"] = (
@@ -145,6 +147,22 @@ def _bounds(agent: Agent, labels: Sequence[str], j: int) -> list[Row]:
         for label, value in zip(labels, thresholds, strict=True)
         if np.isfinite(value)
     ]
+
+
+def _frontier(agent: Agent, found: Evaluations) -> list[Panel]:
+    """Mean against risk, where several bounds on one risk were trained."""
+    bounds = [float(e[0].threshold) if len(e) == 1 else np.nan for e in agent.constraints]
+    known = all("proxy" in one.measures for one in found)
+    if len(bounds) < 2 or not np.all(np.isfinite(bounds)) or not known:
+        return []
+    upward = np.argsort(bounds, kind="stable").tolist()
+    results = tuple(one for i in upward for one in found.blocks[i])
+    thresholds = tuple(bounds[i] for i in upward)
+    whole = Frontier(thresholds, Evaluations(results, found.n_seeds), agent, "")
+    caption = "What each bound costs, and whether it holds; bands are all seeds."
+    drawn = inline("frontier", whole.plot, caption, 40)
+    drawn = drawn.replace("fill: #ffffff", "fill: var(--panel)")
+    return [Panel("The frontier", caption, "frontier", picture=drawn)]
 
 
 def _pictures(found: Evaluations) -> list[Panel]:

@@ -71,6 +71,8 @@ class Host:
         self.is_clean = True
         """Whether the streams stand where the learners do, whose owner says so."""
         self._has_warned = False
+        self.latest: Recorded | None = None
+        """The period that was recorded last: arrays (learners, streams, steps, ...)."""
 
     def record(self, thetas: np.ndarray, period: int) -> Recorded:
         """A period of every learner: arrays (learners, streams, steps, ...)."""
@@ -85,7 +87,8 @@ class Host:
             stream.making = []
         self._check_bounds(recorded)
         told = ActionMap.of(self.learners[0].streams[0].host.action_space)
-        return replace(recorded, done=told(recorded.action))
+        self.latest = replace(recorded, done=told(recorded.action))
+        return self.latest
 
     @property
     def acted(self) -> int:

@@ -1,5 +1,7 @@
 """What stopped a learner: its last period is run again, step by step."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -18,6 +20,19 @@ CAUSES = {
     "the policy step": "the weights have overflowed; the critics' step size is too large",
     "the policy": "the policy's step size is too large",
 }
+
+
+@contextmanager
+def told_of_functions() -> Generator[None]:
+    """A function of the user that cannot be compiled, in words."""
+    try:
+        yield
+    except jax.errors.JAXTypeError as error:
+        raise ValueError(
+            "a function of yours (a target, a basis, features) cannot be compiled: "
+            f"{str(error).splitlines()[0]}; write it with jax.numpy, and jnp.where in the place "
+            "of if"
+        ) from error
 
 
 def explain(agent: Any, learner: Any, key: Array) -> str:

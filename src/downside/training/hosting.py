@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import Space
 
 from downside.agents.actor_critic import ActorCritic
+from downside.environments.misfits import MOST_REWARD
 from downside.environments.python import HostEnvironment
 from downside.environments.vectors import HostVector
 from downside.policies.base import Policy
@@ -52,7 +53,14 @@ class Hosting:
                 f"{n} copies of the environment are needed, and what was given is one; "
                 "give its id, or a function that makes one, such as lambda: MyEnv()"
             )
-        return [self.first, *(self.make() for _ in range(n - 1) if self.make)]
+        found = [self.first, *(self.make() for _ in range(n - 1) if self.make)]
+        inside = [one.envs if isinstance(one, HostVector) else one.env for one in found]
+        if len({id(each) for each in inside}) < n:
+            raise ValueError(
+                f"{n} copies of the environment are needed, and the function gives one and the "
+                "same each time; let it make a new one, such as lambda: MyEnv()"
+            )
+        return found
 
     def open(self, settings: Settings, n_bounds: int, n_seeds: int, seed: int) -> Host:
         """Streams for every bound and seed; every bound meets the same noise."""
@@ -107,6 +115,7 @@ def advance_on(host: Host) -> Any:
         for period in range(first, last):
             recorded = host.record(np.asarray(learners.theta), period)
             _check_ends(settings, recorded, np.asarray(learners.episodes), period)
+            _check_size(recorded.reward, learners.theta.dtype)
             learners, report = learn_recorded(
                 settings, learners, recorded, fresh=fresh and period == first
             )
@@ -137,6 +146,16 @@ def without_episodes(learners: Any, lost: list[tuple[int, int]]) -> Any:
         return replace(learner, episode=jax.vmap(stream)(learner.episode, lost))
 
     return jax.vmap(one)(learners, where_lost)
+
+
+def _check_size(rewards: np.ndarray, dtype: Any) -> None:
+    """Refuse rewards whose squares do not fit the width of the run."""
+    most = float(np.max(np.abs(rewards), initial=0.0))
+    if most > MOST_REWARD and dtype == np.float32:
+        raise ValueError(
+            f"rewards are up to {most:.3g} in size, which float32 has no room for; give them in "
+            'other units, so that they are of a size about 1, or precision="float64"'
+        )
 
 
 def _check_ends(settings: Settings, recorded: Any, episodes: np.ndarray, period: int) -> None:

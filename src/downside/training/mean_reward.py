@@ -11,6 +11,7 @@ from gymnasium import Space
 from jax.tree_util import Partial
 from jaxtyping import Array, Float
 
+from downside.bases.layout import Layout
 from downside.checks import check_positive
 from downside.records import record, static
 from downside.training.features import features_for
@@ -93,6 +94,18 @@ class Misfit:
         """More than a twentieth, beyond chance."""
         return self.share > max(0.05, 4.0 * self.standard_error)
 
+    @property
+    def note(self) -> str | None:
+        """For a risk that was measured with the learnt model: how much of it is misfit, if any."""
+        part = 1.0 - 1.0 / max(self.ratio, 1.0)
+        if not self.is_large or part < 0.1:
+            return None
+        words = "all" if part > 0.99 else f"{part:.0%} or more"
+        return (
+            f"the learnt mean rewards do not fit: {words} of this risk is their "
+            'error, not luck; give mean_reward=, or info["mean_reward"] in the environment'
+        )
+
     def __str__(self) -> str:
         return (
             f"the learnt mean reward does not fit: a richer model takes away {self.share:.0%} of "
@@ -106,14 +119,21 @@ N_COSINES = 300
 
 
 def misfit(
-    model: MeanReward, weights: Any, obs: Any, actions: Any, rewards: Any, inputs: np.ndarray
+    model: MeanReward,
+    weights: Any,
+    sample: tuple[Any, Any, Any],
+    observations: Space[Any],
+    actions: Space[Any],
 ) -> Misfit:
     """Compare a learnt model with a richer one: its features and cosines of random directions.
 
-    The richer model is fitted by ridge regression on one half of a sample and judged on the other.
-    ``inputs`` (samples, n) hold observation and action as vectors.
+    The richer model is fitted by ridge regression on one half of a sample (observations, actions,
+    rewards) and judged on the other.
     """
-    base = np.asarray(jax.vmap(model.features)(obs, actions), float)
+    obs, acted, rewards = jax.tree.map(np.asarray, sample)
+    parts = Layout.of(observations).vector(obs), Layout.of(actions).vector(acted)
+    inputs = np.concatenate(parts, axis=-1)
+    base = np.asarray(jax.vmap(model.features)(obs, acted), float)
     numbers = np.asarray(rewards, float)
     learnt = base @ np.asarray(weights, float)
     rng = np.random.default_rng(0)
@@ -125,12 +145,14 @@ def misfit(
     half = len(rich) // 2
     gram = rich[:half].T @ rich[:half]
     ridge = 1e-3 * np.trace(gram) / len(gram) * np.eye(len(gram))
-    better = rich @ np.linalg.solve(gram + ridge, rich[:half].T @ numbers[:half])
+    level = numbers[:half].mean()  # left out of the ridge: rewards may be all alike
+    moment = rich[:half].T @ (numbers[:half] - level)
+    better = level + rich @ np.linalg.solve(gram + ridge, moment)
     errors, fewer = ((m - numbers)[half:] ** 2 for m in (learnt, better))
     total = max(float(errors.mean()), np.finfo(float).tiny)
     short, less = (np.maximum(m - numbers, 0.0)[half:].mean() for m in (learnt, better))
     return Misfit(
         share=float((errors - fewer).mean()) / total,
-        standard_error=float((errors - fewer).std()) / np.sqrt(len(errors)) / total,
+        standard_error=float((errors - fewer).std() / np.sqrt(len(errors))) / total,
         ratio=float(short / less) if less > 0 else np.inf,
     )
