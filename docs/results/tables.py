@@ -336,6 +336,26 @@ def _table(heads: list[str], rows: list[Any]) -> str:
     return "\n".join([lines[0].replace("|  |", "| |"), "|" + "---|" * len(heads), *lines[1:]])
 
 
+def control() -> dict[str, str]:
+    """Random MDPs beside the linear programme."""
+    found = json.loads((Path(__file__).parent / "constrained" / "constrained.json").read_text())
+    kinds = {"small": "6 states, 3 actions, 0.9", "larger": "12 states, 4 actions, 0.95"}
+    columns = {
+        "median off": "median",
+        "at most 5% off": "within 5%",
+        "at most 10%": "within 10%",
+        "worst": "worst",
+        "mean excess over the bound": "mean excess",
+        "median error of the multiplier": "median multiplier error",
+    }
+    rows = []
+    for name, one in found.items():
+        kind, steps = name.split(", ")
+        values = (f"{one[key]:.1%}" for key in columns.values())
+        rows.append((kinds[kind], f"{int(steps):,}", f"{one['runs']}", *values))
+    return {"constrained": _table(["MDPs", "steps", "policies", *columns], rows)}
+
+
 def none() -> dict[str, str]:
     """No table of this command."""
     return {}
@@ -344,6 +364,7 @@ def none() -> dict[str, str]:
 PAGES: dict[str, tuple[Callable[[], dict[str, str]], Callable[[], dict[str, str]]]] = {
     "README.md": (none, prose.readme),
     "docs/bound.md": (bound, prose.bound),
+    "docs/control.md": (control, dict),
     "docs/paper/bandit.md": (bandit, prose.bandit),
     "docs/paper/portfolio.md": (portfolio, prose.portfolio),
     "docs/paper/consumption.md": (consumption, prose.consumption),

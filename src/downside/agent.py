@@ -29,6 +29,7 @@ from downside.training.mean_reward import misfit, predicted
 from downside.training.pacing import Pace
 from downside.training.progress import TrainingBar
 from downside.training.recorded import start_recorded
+from downside.training.settling import shown
 from downside.training.streams import in_space
 
 Precision = Literal["float32", "float64"]
@@ -98,7 +99,7 @@ class Agent:
     @property
     def theta(self) -> np.ndarray:
         """The parameters of every learner's policy (learners, P)."""
-        return np.asarray(self._state.learners.theta)
+        return np.asarray(shown(self._state.learners))
 
     @property
     def records(self) -> run.Report:

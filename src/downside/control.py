@@ -66,7 +66,9 @@ SEVERAL_STATES = {
     "damping": 0.6,
     "annealed": True,
     "gain_unit": "batch",
-} | SPREAD
+    "risk_unit": "spread",
+    "multiplier": PID(rate=0.4, gain=4.0, weight=0.5, growing=True),
+}
 """Every state learns for itself: each needs entropy, lest it settle on what it tried first, or
 on what was best before the multiplier had found its value. It fades, since it costs reward."""
 

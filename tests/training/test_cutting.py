@@ -79,7 +79,7 @@ def test_the_first_choice_of_an_episode_without_an_end_is_learnt_under_a_bound()
     # Shortfalls below 5 (1 - 0.8) = 1 a step. After the first one each costs 1, 0.8 + 0.8^2 + ...
     # = 4 in all; the risky choice adds 1 (2 with probability 1/2). Under a bound of 4.4 it is taken
     # with probability 0.4. Without a cut there is one first choice. The policy swings about the
-    # bound, each batch telling the risk of its 133 episodes within 0.09. One seed of sixteen was
+    # bound, each batch telling the risk of its 133 episodes within 0.09. Two seeds of sixteen were
     # seen to stay at the sure choice, with a risk of 4: one of the four here may.
     env = never_ending(0.8)
     made = NRCPO(env, target=Fixed(5.0), threshold=4.4, n_seeds=4)

@@ -26,6 +26,7 @@ from downside.training.learner import (
     measured,
     where,
 )
+from downside.training.settling import begin_settling
 from downside.training.units import units_before
 
 
@@ -35,8 +36,9 @@ def start(agent: Batches, key: Array) -> BatchLearner:
     env_state, obs = agent.env.reset(agent.env.draw(env_key))
     n, k = agent.features(obs, jnp.asarray(0)).shape[0], len(agent.signals)
     zero, count = jnp.zeros(()), jnp.asarray(0)
+    theta = jnp.asarray(agent.policy.init(policy_key))
     return BatchLearner(
-        theta=jnp.asarray(agent.policy.init(policy_key)),
+        theta=theta,
         gram=jnp.zeros((n, n)),
         moment=jnp.zeros((k, n)),
         weights=jnp.zeros((k, n)),
@@ -55,6 +57,7 @@ def start(agent: Batches, key: Array) -> BatchLearner:
         updates=count,
         failed=count,
         progress=Progress.none(k),
+        settling=begin_settling(agent, theta),
     )
 
 

@@ -13,6 +13,7 @@ from downside.linear import products, solve_positive
 from downside.training.batches import Batches, BatchLearner, Found, Steps
 from downside.training.fisher import fisher_of
 from downside.training.learner import current_multipliers, where
+from downside.training.settling import fading, pace_of_clock, slowness
 from downside.training.units import in_own_spread, positive, units_after
 
 
@@ -73,10 +74,16 @@ def move_multipliers(agent: Batches, learner: BatchLearner, found: Found) -> Bat
         return learner
     means = found.measured / jnp.maximum(found.episodes, 1.0)
     spreads = learner.units[1:] if agent.risk_unit == "spread" else [None] * agent.n_constraints
-    rows = zip(learner.multipliers, means, agent.thresholds, spreads, strict=True)
-    moved = tuple(agent.multiplier.update(row[0], relative_excess(*row[1:]), 0.0) for row in rows)
-    kept = where(found.episodes > 0, moved, learner.multipliers)
-    return replace(learner, multipliers=kept)
+    rows = zip(means, agent.thresholds, spreads, strict=True)
+    pairs = [(m, relative_excess(*row)) for m, row in zip(learner.multipliers, rows, strict=True)]
+    rule, settling = agent.multiplier, learner.settling
+    pace = slowness(agent, learner.steps) ** -0.5 if agent.annealed else 1.0
+    moved = tuple(rule.update(before, excess, 0.0, pace) for before, excess in pairs)
+    if settling is not None:
+        paces = [pace_of_clock(rule, *p, m) for p, m in zip(pairs, moved, strict=True)]
+        settling = settling.later(agent, jnp.min(jnp.stack(paces)))
+    after = replace(learner, multipliers=moved, settling=settling)
+    return where(found.episodes > 0, after, learner)
 
 
 def improve(
@@ -90,13 +97,13 @@ def improve(
     """
     score = steps.score
     n_steps = len(score)
-    slower = 1.0 + learner.steps.astype(score.dtype) / agent.kl_steps
+    slower = slowness(agent, learner.steps)
     kl = agent.kl / (slower**2 if agent.annealed else slower)
     multipliers = current_multipliers(agent, learner)
     gain = lagrangian(gains.T, multipliers) / (1.0 + jnp.sum(multipliers))
     if agent.gain_unit == "batch":
         gain = in_own_spread(gain)
-    temperature = agent.temperature / slower**3 if agent.annealed else agent.temperature
+    temperature = agent.temperature / (fading(agent, learner) if agent.annealed else 1.0)
     gain = gain - temperature * steps.log_prob
     gain = gain - jnp.mean(gain) if agent.centred else gain
     gradient = products(gain[:, None], score)[0] / n_steps
@@ -110,9 +117,12 @@ def improve(
     nats = jnp.minimum(kl, 0.5 * (agent.step_limit * reach) ** 2 * curvature)
     change = policy_step("kl", nats, direction, curvature)
     pretrained = learner.episodes >= agent.pretraining
+    theta = learner.theta + jnp.where(pretrained, change, 0.0)
+    settling = learner.settling
     return replace(
         learner,
-        theta=learner.theta + jnp.where(pretrained, change, 0.0),
+        theta=theta,
+        settling=None if settling is None else settling.averaged(theta, learner.updates + 1),
         updates=learner.updates + pretrained.astype(learner.updates.dtype),
         spread=spread,
         reach=reach,

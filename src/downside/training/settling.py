@@ -1,0 +1,84 @@
+"""How a learner under a bound cools down, and which policy it shows.
+
+A policy that becomes deterministic before its multiplier has found its value is caught: no sample
+brings back what it no longer tries. So its entropy fades by a clock that goes slowly while the
+multiplier looks for its value. And a policy under a bound swings about it, since policy and
+multiplier chase each other; what settles is the average of its parameters.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from downside.records import record
+
+PATIENCE = 0.3
+"""How fast the clock goes while a risk stays on one side of its bound."""
+
+OUTWEIGHED = 100.0
+"""A multiplier beyond which the reward hardly counts: it has nothing left to look for."""
+
+RECENT = 8.0
+"""The n-th policy counts as n to this power: the last tenth of a run makes the average."""
+
+
+@record
+class Settling:
+    """The clock by which entropy fades, in steps, and the average of the policies."""
+
+    clock: Float[Array, ""]
+    theta: Float[Array, " P"]
+
+    def later(self, agent: Any, pace: Any) -> "Settling":
+        """After a batch."""
+        return replace(self, clock=self.clock + pace * agent.period)
+
+    def averaged(self, theta: Float[Array, " P"], n: Int[Array, ""]) -> "Settling":
+        """With the n-th policy."""
+        weight = (RECENT + 1.0) / (n.astype(theta.dtype) + RECENT)
+        return replace(self, theta=self.theta + weight * (theta - self.theta))
+
+
+def begin_settling(agent: Any, theta: Float[Array, " P"]) -> Settling | None:
+    """Before the first batch; none where nothing is bounded or nothing fades."""
+    if not (agent.annealed and agent.thresholds):
+        return None
+    return Settling(jnp.zeros(()), theta)
+
+
+def slowness(agent: Any, steps: Array) -> Float[Array, ""]:
+    """1 + steps / kl_steps, by which what is annealed has fallen."""
+    return 1.0 + steps.astype(float) / agent.kl_steps
+
+
+def fading(agent: Any, learner: Any) -> Float[Array, ""]:
+    """By how much the temperature has fallen: as time goes, or as the clock does under a bound."""
+    settling = learner.settling
+    return slowness(agent, learner.steps if settling is None else settling.clock) ** 3
+
+
+def pace_of_clock(rule: Any, before: Any, excess: Float[Array, ""], after: Any) -> Array:
+    """1 where a multiplier has nothing to look for or has found it, and `PATIENCE` elsewhere.
+
+    It has found its value when the risk falls on the other side of the bound than it did on average
+    before; it looks for nothing where it does not move, as without need of a bound, or where it
+    outweighs the reward, as where no policy meets the bound.
+
+    >>> from downside.agents import PID
+    >>> rule = PID(rate=0.1, gain=2.0, weight=0.5)
+    >>> above = rule.update(rule.init(), sampled=jnp.asarray(1.0), threshold=0.0)
+    >>> [float(pace_of_clock(rule, above, jnp.asarray(x), rule.init())) for x in (-0.5, 1.0)]
+    [1.0, 0.30000001192092896]
+    """
+    value = rule.value(after)
+    idle = (value == rule.value(before)) | (value > OUTWEIGHED)
+    crossed = excess * before.average < 0
+    return jnp.where(idle | crossed, 1.0, PATIENCE)
+
+
+def shown(learners: Any) -> Array:
+    """The parameters that a learner, or a batch of them, shows: the averaged ones if there are."""
+    settling = getattr(learners, "settling", None)
+    return learners.theta if settling is None else settling.theta
