@@ -260,11 +260,19 @@ def test_bad_input_names_the_option_and_the_fix(arguments, words, tmp_path, monk
     assert not list(tmp_path.iterdir())
 
 
-def test_where_code_of_the_user_fails_is_told(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("raise RuntimeError('the licence has ended')", "RuntimeError: the licence has ended"),
+        ("return float('tired')", "ValueError: could not convert string to float: 'tired'"),
+    ],
+)
+def test_where_code_of_the_user_fails_is_told(line, words, tmp_path, monkeypatch):
+    monkeypatch.delitem(sys.modules, "tired", raising=False)
     (tmp_path / "tired.py").write_text(
         "import gymnasium\n"
         "def tire(reward):\n"
-        "    raise RuntimeError('the licence has ended')\n"
+        f"    {line}\n"
         "def make():\n"
         "    return gymnasium.wrappers.TransformReward(gymnasium.make('FrozenLake-v1'), tire)\n"
     )
@@ -272,7 +280,7 @@ def test_where_code_of_the_user_fails_is_told(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     ended = Ended("train", "tired:make", *LAKE[3:], "--out", "run")
     assert ended.code == 1
-    assert "RuntimeError: the licence has ended (tired.py, line 3, in tire)" in ended.errors
+    assert f"{words} (tired.py, line 3, in tire)" in ended.errors
     assert "Traceback" not in ended.errors
 
 

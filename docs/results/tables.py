@@ -346,7 +346,7 @@ def control() -> dict[str, str]:
         "at most 10%": "within 10%",
         "worst": "worst",
         "mean excess over the bound": "mean excess",
-        "median error of the multiplier": "median multiplier error",
+        "error of the multiplier, median seed": "median multiplier error",
     }
     rows = []
     for name, one in found.items():

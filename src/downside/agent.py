@@ -58,7 +58,7 @@ class Agent:
         self.constraints, self.n_seeds, self.seed = list(constraints), n_seeds, seed
         self.precision: Precision = precision
         seeds = np.tile(np.arange(n_seeds), len(settings))  # every threshold meets the same noise
-        with self._in_precision():
+        with self._in_precision(), told_of_functions():
             self._settings = run.stack([one for one in settings for _ in range(n_seeds)])
             self._keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(seed), i))(seeds)
             start = run.start_all if host is None else start_recorded
@@ -98,8 +98,13 @@ class Agent:
 
     @property
     def theta(self) -> np.ndarray:
-        """The parameters of every learner's policy (learners, P)."""
-        return np.asarray(shown(self._state.learners))
+        """The parameters of every learner's policy (learners, P).
+
+        Where entropy fades under a bound, they are an average of the last policies; records and
+        `summary` are of those that acted.
+        """
+        bounded = np.any(np.isfinite(self._thresholds), axis=1)
+        return shown(self._state.learners, np.asarray(bounded))
 
     @property
     def records(self) -> run.Report:

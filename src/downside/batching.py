@@ -1,8 +1,9 @@
 """One function of one thing, applied to many: tiles that stay in the cache, on every device.
 
 The only place that knows how a batch is laid out and what the compiler must be told about it. A
-tile is always filled up to its size. Tiles of 8 learners and more round alike, so the last bit of
-what one learner computes does not depend on how many share the batch.
+tile is always filled up to its size. Tiles of 8 learners and more round alike online, and learners
+in batches have tiles of one size, so the last bit of what one learner computes does not depend on
+how many there are.
 """
 
 from collections.abc import Callable

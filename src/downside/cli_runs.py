@@ -390,9 +390,9 @@ def _told_plainly(out: Path | None = None) -> Generator[None]:
 
     try:
         yield
-    except (ValueError, StoreError) as error:
-        raise ValueError(options.as_typed(str(error))) from error
     except Exception as error:
+        if isinstance(error, ValueError | StoreError) and not _is_of_user(error):
+            raise ValueError(options.as_typed(str(error))) from error
         if isinstance(error, OSError) and out is not None and _is_about(error, out):
             words = f"--out is {out}, which cannot be written ({error.strerror}); give another"
             raise ValueError(words) from error
@@ -409,11 +409,29 @@ def _is_about(error: OSError, folder: Path) -> bool:
     return isinstance(name, str | Path) and Path(name).is_relative_to(folder.absolute())
 
 
+OURS = Path(__file__).parent
+
+
+def _is_of_user(error: Exception) -> bool:
+    """Whether the user's code raised it, or what that had called, and not ours."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if OURS in Path(frame.filename).parents:
+            return False
+        if _is_here(Path(frame.filename)):
+            return True
+    return False
+
+
 def _place_here(error: Exception) -> str | None:
     """The last line of the user's own code on the way to an error, if there is any."""
-    ours, here = Path(__file__).parent, Path.cwd()
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        file = Path(frame.filename)
-        if ours not in file.parents and "site-packages" not in file.parts and here in file.parents:
-            return f"{file.relative_to(here)}, line {frame.lineno}, in {frame.name}"
+        if _is_here(Path(frame.filename)):
+            place = Path(frame.filename).relative_to(Path.cwd())
+            return f"{place}, line {frame.lineno}, in {frame.name}"
     return None
+
+
+def _is_here(file: Path) -> bool:
+    """Whether it is the user's: below the working folder, and no library."""
+    is_library = OURS in file.parents or "site-packages" in file.parts
+    return not is_library and Path.cwd() in file.parents

@@ -331,7 +331,7 @@ def _check_ours(**options: Any) -> None:
 def _check_size(policy: Policy, observations: spaces.Space[Any]) -> None:
     """Refuse features whose products, a matrix, would not fit the memory, such as of pictures."""
     example = jax.tree.map(lambda x: x[0], empty(observations, 1))
-    n = int(np.shape(policy.baseline(example))[-1])
+    n = int(jax.eval_shape(policy.baseline, example).shape[-1])
     if n > MOST_FEATURES:
         raise ValueError(
             f"there are {n:,} features of an observation, and learning in batches solves a system "

@@ -97,7 +97,9 @@ class NumpyPolicy:
         elif isinstance(inner, Polynomial):
             ends = (np.asarray(end, float).tolist() for end in (inner.box.low, inner.box.high))
             rows = zip(words, *ends, strict=True)
-            words = [f"clip({w}, {a:g}, {b:g})" if np.isfinite(b) else w for w, a, b in rows]
+            words = [
+                w if np.isinf([a, b]).all() else f"clip({w}, {a:.9g}, {b:.9g})" for w, a, b in rows
+            ]
         else:
             return None
         return {f"x{i + 1}": word for i, word in enumerate(words)}

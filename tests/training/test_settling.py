@@ -6,6 +6,7 @@ from downside import exact
 from downside.agents import PID, FixedMultiplier
 from downside.control import NAC, NRCPO
 from downside.signals import Centralised, Constraint
+from downside.training.keeping import named, restored, with_settling
 from downside.training.settling import PATIENCE, Settling, pace_of_clock
 from random_mdps import random_mdp
 
@@ -40,9 +41,29 @@ def test_the_clock_waits_while_a_multiplier_looks_for_its_value(rule, was, exces
 def test_under_a_bound_the_average_is_shown_and_without_one_the_last_policy():
     mdp = random_mdp(np.random.default_rng(5), horizon=None, discount=0.9, n_states=4)
     free = NAC(mdp).learn(20_000, progress_bar=False)
-    bounded = NRCPO(mdp, target=Centralised(), threshold=0.1).learn(20_000, progress_bar=False)
     np.testing.assert_array_equal(free.theta, free._state.learners.theta)
-    assert np.abs(bounded.theta - bounded._state.learners.theta).max() > 1e-3
+    agent = NRCPO(mdp, target=Centralised(), threshold=[0.1, np.inf])
+    agent.learn(20_000, progress_bar=False)
+    lag = np.abs(agent.theta - agent._state.learners.theta).max(axis=1)
+    assert lag[0] > 1e-3
+    assert lag[1] == 0.0
+
+
+def test_a_run_goes_on_with_its_clock_and_average_and_older_ones_begin_them(tmp_path):
+    mdp = random_mdp(np.random.default_rng(5), horizon=None, discount=0.9, n_states=4)
+    bounds = [Constraint(Centralised(), 0.1), Constraint(1.0, 0.5)]
+    once = NRCPO(mdp, constraints=bounds).learn(20_000, progress_bar=False)
+    first = NRCPO(mdp, constraints=bounds, folder=tmp_path).learn(8000, progress_bar=False)
+    again = NRCPO(mdp, constraints=bounds, folder=tmp_path)
+    again.learn(20_000, progress_bar=False)
+    np.testing.assert_array_equal(once.theta, again.theta)
+    assert 0.29 * 20_000 < once._state.learners.settling.clock[0] < 20_000  # it has waited
+
+    saved = named(first._state.learners, "learners")
+    older = {name: x for name, x in saved.items() if "settling" not in name}
+    began = restored(first._state.learners, with_settling(older), "learners")
+    np.testing.assert_array_equal(began.settling.theta, began.theta)
+    assert began.settling.clock.tolist() == [8000.0]
 
 
 @pytest.mark.slow

@@ -38,7 +38,7 @@ class MultiplierRule(ABC):
     def update(
         self, state: MultiplierState, sampled: Any, threshold: Any, n_episodes: Any = 1.0
     ) -> MultiplierState:
-        """After ``n_episodes`` episodes with a mean of ``sampled``."""
+        """After ``n_episodes`` episodes with a mean of ``sampled``; a part of one moves it less."""
 
     @abstractmethod
     def value(self, state: MultiplierState) -> Number:

@@ -145,7 +145,7 @@ class _Block:
         if any(bound.sums is None for bound in bounds):
             return f"{name}; not measured"
         values = np.array([bound.value for bound in bounds])
-        least, _ = limits(name.split()[1])  # a proxy is not below 0, a penalty may be
+        least, _ = limits(bounds[0].name.split()[0])  # a proxy is not below 0, a penalty may be
         found = Interval.over_seeds(values, np.stack([bound.replicates for bound in bounds]), least)
         n, held = len(bounds), sum(bound.holds for bound in bounds)
         words = f"{held} of {n} seeds hold"

@@ -13,7 +13,7 @@ from downside.linear import products, solve_positive
 from downside.training.batches import Batches, BatchLearner, Found, Steps
 from downside.training.fisher import fisher_of
 from downside.training.learner import current_multipliers, where
-from downside.training.settling import fading, pace_of_clock, slowness
+from downside.training.settling import PATIENCE, fading, pace_of_clock, slowness
 from downside.training.units import in_own_spread, positive, units_after
 
 
@@ -81,9 +81,10 @@ def move_multipliers(agent: Batches, learner: BatchLearner, found: Found) -> Bat
     moved = tuple(rule.update(before, excess, 0.0, pace) for before, excess in pairs)
     if settling is not None:
         paces = [pace_of_clock(rule, *p, m) for p, m in zip(pairs, moved, strict=True)]
-        settling = settling.later(agent, jnp.min(jnp.stack(paces)))
-    after = replace(learner, multipliers=moved, settling=settling)
-    return where(found.episodes > 0, after, learner)
+        told = where(found.episodes > 0, jnp.min(jnp.stack(paces)), jnp.asarray(PATIENCE))
+        settling = settling.later(agent, told)
+    kept = where(found.episodes > 0, moved, learner.multipliers)
+    return replace(learner, multipliers=kept, settling=settling)
 
 
 def improve(

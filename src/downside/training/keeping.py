@@ -112,14 +112,25 @@ def saved_in(found: Checkpoint, learners: Any) -> Saved:
     empty = Report(*(np.zeros(0) for _ in range(7)))
     records = restored(empty, found.arrays, "records", shaped=False)
     n_records = len(records.steps)
+    arrays = with_settling(found.arrays)
     return Saved(
-        learners=restored(learners, found.arrays, "learners"),
+        learners=restored(learners, arrays, "learners"),
         reports=[jax.tree.map(lambda x, i=i: x[i], records) for i in range(n_records)],
         periods=int(found.facts["periods"]),
         complete=bool(found.facts["complete"]),
         seconds=float(found.facts["seconds"]),
         streams=streams_of(found.arrays),
     )
+
+
+def with_settling(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Checkpoints from before `Settling` have its beginning: all time counted, the last policy."""
+    theta, steps = arrays["learners/theta"], arrays["learners/steps"]
+    begun = {
+        "learners/settling/clock": steps.astype(theta.dtype),
+        "learners/settling/theta": theta,
+    }
+    return begun | arrays
 
 
 def named(tree: Any, prefix: str) -> dict[str, np.ndarray]:

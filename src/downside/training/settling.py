@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from downside.records import record
@@ -21,7 +22,7 @@ OUTWEIGHED = 100.0
 """A multiplier beyond which the reward hardly counts: it has nothing left to look for."""
 
 RECENT = 8.0
-"""The n-th policy counts as n to this power: the last tenth of a run makes the average."""
+"""The n-th policy counts about as n to this power: the last tenth of a run makes most of it."""
 
 
 @record
@@ -42,7 +43,7 @@ class Settling:
 
 
 def begin_settling(agent: Any, theta: Float[Array, " P"]) -> Settling | None:
-    """Before the first batch; none where nothing is bounded or nothing fades."""
+    """Before the first batch; none where there is no constraint or nothing fades."""
     if not (agent.annealed and agent.thresholds):
         return None
     return Settling(jnp.zeros(()), theta)
@@ -78,7 +79,9 @@ def pace_of_clock(rule: Any, before: Any, excess: Float[Array, ""], after: Any) 
     return jnp.where(idle | crossed, 1.0, PATIENCE)
 
 
-def shown(learners: Any) -> Array:
-    """The parameters that a learner, or a batch of them, shows: the averaged ones if there are."""
-    settling = getattr(learners, "settling", None)
-    return learners.theta if settling is None else settling.theta
+def shown(learners: Any, bounded: np.ndarray) -> np.ndarray:
+    """The parameters (learners, P) that each learner shows: averaged ones where it is bounded."""
+    acting, settling = np.asarray(learners.theta), getattr(learners, "settling", None)
+    if settling is None:
+        return acting
+    return np.where(bounded[:, None], np.asarray(settling.theta), acting)
