@@ -98,6 +98,8 @@ def test_functions_are_described_alike_in_every_process():
 
 def test_a_field_that_came_later_counts_once_it_is_changed():
     policy = Gibbs(Polynomial(6), 11)
-    kept, changed = (Batches(Portfolio(), policy, (Reward(0.9),), tile=tile) for tile in (8, 16))
-    assert "tile" not in describe(kept)
-    assert describe(changed)["tile"] == 16
+    kept, changed = (
+        Batches(Portfolio(), policy, (Reward(0.9),), annealed=x) for x in (False, True)
+    )
+    assert "annealed" not in describe(kept)
+    assert describe(changed)["annealed"] is True

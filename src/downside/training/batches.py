@@ -8,7 +8,7 @@ the same whatever the units of the reward. Here is what such a learner is told a
 """
 
 from collections.abc import Callable
-from typing import Any, Literal, final, get_args
+from typing import Any, ClassVar, Literal, final, get_args
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
@@ -57,8 +57,7 @@ class Batches:
     ``gain_unit`` is the unit of the gains beside which temperature and step limit count: the spread
     of the return in the "first" batch, or their own in this "batch", since the first may have met a
     hundredth of the rewards that are to come, or losses a hundred times those that will be left.
-    After ``episode_limit`` steps an episode is cut short and begun anew (see `cutting`). ``tile``
-    learners are stepped together: few, so that their batches stay in the cache.
+    After ``episode_limit`` steps an episode is cut short and begun anew (see `cutting`).
     """
 
     env: Any
@@ -88,12 +87,11 @@ class Batches:
     gain_unit: GainUnit = static(default="first", later=True)
     centred: bool = static(default=False, later=True)
     measure: BatchMeasure = static(default="sampled")
-    tile: int = static(default=8, later=True)
+    tile: ClassVar[int] = 8  # learners that are stepped together: their batches stay in the cache
 
     def __post_init__(self) -> None:
         carry_functions(self, "value_features")
         check_count("period", self.period, least=2)
-        check_count("tile", self.tile, least=1)
         if self.episode_limit is not None:
             check_count("episode_limit", self.episode_limit, least=1)
         check_choice("direction", self.direction, get_args(Direction))
