@@ -7,9 +7,7 @@ import json
 import math
 import shlex
 import sys
-import traceback
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -17,6 +15,7 @@ import typer
 from rich.console import Console
 
 from downside import cli_options as options
+from downside.cli_errors import told_plainly
 from downside.runs import (
     RUN,
     SPECIFICATION,
@@ -130,7 +129,7 @@ def train_command(
 ) -> None:
     """Train policies under a bound on risk, and judge them by fresh episodes."""
     given = options.typed(locals())
-    with _told_plainly(out):
+    with told_plainly(out):
         specification = settled(out, given, "--threshold", resume=resume)
         agent = _train(out, specification, "train", quiet=quiet)
         found = agent.evaluate(specification["n_eval_episodes"])
@@ -169,7 +168,7 @@ def evaluate_command(
     """Judge the policies of a run by fresh episodes: every measure with its interval."""
     if plot is not None:
         _check_picture("--plot", plot)
-    with _told_plainly():
+    with told_plainly():
         agent, specification = read_run(folder)
         found = agent.evaluate(
             n_eval_episodes or specification.get("n_eval_episodes"),
@@ -215,7 +214,7 @@ def frontier_command(
     given = options.typed(locals())
     if not resume:
         given = {"n_seeds": 5, **given}
-    with _told_plainly():
+    with told_plainly():
         if not (resume and holds_a_run(out)) and thresholds is None and "settings" in given:
             check_free(out, resume=resume)
             given = with_thresholds(given, quiet=quiet)
@@ -269,7 +268,7 @@ def report_command(
     folder: Folder, n_eval_episodes: EvalEpisodes = None, as_json: AsJson = False
 ) -> None:
     """Write DIR/report.html: verdicts, learning curves, and the returns of fresh episodes."""
-    with _told_plainly():
+    with told_plainly():
         agent, specification = read_run(folder)
         if agent.steps == 0:
             raise ValueError(f"{folder} holds a run without a step; train it first")
@@ -378,60 +377,3 @@ def _plain(value: Any) -> Any:
         return _plain(value.item())
     number = float(value)
     return number if math.isfinite(number) else "inf" if number > 0 else None
-
-
-@contextmanager
-def _told_plainly(out: Path | None = None) -> Generator[None]:
-    """What is wrong with a folder or a setting is bad input: one sentence, exit code 2.
-
-    Where code of the user fails, such as the environment's, its place is told, with exit code 1.
-    """
-    from downside.store import StoreError
-
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, ValueError | StoreError) and not _is_of_user(error):
-            raise ValueError(options.as_typed(str(error))) from error
-        if isinstance(error, OSError) and out is not None and _is_about(error, out):
-            words = f"--out is {out}, which cannot be written ({error.strerror}); give another"
-            raise ValueError(words) from error
-        place = _place_here(error)
-        if place is None:
-            raise
-        words = f"{type(error).__name__}: {error} ({place}); downside check ENV tries it by itself"
-        Console(stderr=True).print(f"error: {words}", markup=False, highlight=False, soft_wrap=True)
-        sys.exit(1)
-
-
-def _is_about(error: OSError, folder: Path) -> bool:
-    name = error.filename
-    return isinstance(name, str | Path) and Path(name).is_relative_to(folder.absolute())
-
-
-OURS = Path(__file__).parent
-
-
-def _is_of_user(error: Exception) -> bool:
-    """Whether the user's code raised it, or what that had called, and not ours."""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if OURS in Path(frame.filename).parents:
-            return False
-        if _is_here(Path(frame.filename)):
-            return True
-    return False
-
-
-def _place_here(error: Exception) -> str | None:
-    """The last line of the user's own code on the way to an error, if there is any."""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if _is_here(Path(frame.filename)):
-            place = Path(frame.filename).relative_to(Path.cwd())
-            return f"{place}, line {frame.lineno}, in {frame.name}"
-    return None
-
-
-def _is_here(file: Path) -> bool:
-    """Whether it is the user's: below the working folder, and no library."""
-    is_library = OURS in file.parents or "site-packages" in file.parts
-    return not is_library and Path.cwd() in file.parents
