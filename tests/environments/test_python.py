@@ -299,3 +299,14 @@ def test_nan_in_an_action_is_refused():
     host.reset(seed=2)
     with pytest.raises(ValueError, match=r"action at step 0 of episode 0 is .*nan.*not NaN"):
         host.step(np.array([np.nan], np.float32))
+
+
+@pytest.mark.filterwarnings("error")
+def test_short_numbers_are_observed_without_a_warning():
+    env = gymnasium.wrappers.TransformObservation(
+        gymnasium.make("CartPole-v1"),
+        lambda obs: obs.astype(np.float16),
+        spaces.Box(-5, 5, (4,), np.float16),
+    )
+    obs = wrap(env).reset(seed=3)
+    assert np.all(np.abs(obs) <= 0.05)  # where CartPole begins

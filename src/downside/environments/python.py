@@ -320,7 +320,7 @@ def _fit(space: Space[Any], value: Any, name: str) -> Any:
         raise ValueError(
             f"{name} is {shown(value)}; it must hold numbers, not NaN and not infinity"
         )
-    if array.dtype.kind == "f" and np.any(np.abs(array) > LARGEST):
+    if array.dtype.kind == "f" and array.itemsize > 4 and np.any(np.abs(array) > LARGEST):
         raise ValueError(f"{name} is {shown(value)}; it must be smaller, such as a logarithm")
     fitted = array.astype(dtype)[()]
     if not isinstance(space, spaces.Box) and not space.contains(fitted):
