@@ -79,13 +79,14 @@ def test_the_first_choice_of_an_episode_without_an_end_is_learnt_under_a_bound()
     # Shortfalls below 5 (1 - 0.8) = 1 a step. After the first one each costs 1, 0.8 + 0.8^2 + ...
     # = 4 in all; the risky choice adds 1 (2 with probability 1/2). Under a bound of 4.4 it is taken
     # with probability 0.4. Without a cut there is one first choice. The policy swings about the
-    # bound, each batch telling the risk of its 133 episodes within 0.09. Two seeds of sixteen were
-    # seen to stay at the sure choice, with a risk of 4: one of the four here may.
+    # bound, each batch telling the risk of its 133 episodes within 0.09; over 32 other seeds, what
+    # is shown has a standard deviation of 0.03. Two of these seeds would stay at the sure choice,
+    # if it were not left now and then while the multiplier is 0.
     env = never_ending(0.8)
-    made = NRCPO(env, target=Fixed(5.0), threshold=4.4, n_seeds=4)
-    made.learn(200_000, progress_bar=False)
+    made = NRCPO(env, target=Fixed(5.0), threshold=4.4, n_seeds=16)
+    made.learn(400_000, progress_bar=False)
     logits = np.array([made.policy.preferences(one, np.float32(0)) for one in made.theta])
     risky = np.exp(logits[:, 1]) / np.exp(logits).sum(axis=1)
-    assert abs(np.median(risky) - 0.4) < 0.1
+    np.testing.assert_allclose(risky, 0.4, atol=0.12)
     late = made.records.risks[-10:, :, 0].mean(axis=0)
-    assert np.count_nonzero(np.abs(late - 4.4) < 0.15) >= 3
+    assert np.mean(late) == pytest.approx(4.4, abs=0.05)

@@ -1,13 +1,17 @@
+from types import SimpleNamespace
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from downside import exact
 from downside.agents import PID, FixedMultiplier
+from downside.bases import OneHot, Polynomial
 from downside.control import NAC, NRCPO
+from downside.policies import Gibbs
 from downside.signals import Centralised, Constraint
 from downside.training.keeping import named, restored, with_settling
-from downside.training.settling import PATIENCE, Settling, pace_of_clock
+from downside.training.settling import PATIENCE, Settling, kept_open, pace_of_clock
 from random_mdps import random_mdp
 
 
@@ -64,6 +68,36 @@ def test_a_run_goes_on_with_its_clock_and_average_and_older_ones_begin_them(tmp_
     began = restored(first._state.learners, with_settling(older), "learners")
     np.testing.assert_array_equal(began.settling.theta, began.theta)
     assert began.settling.clock.tolist() == [8000.0]
+
+
+def slack_learner(multiplier):
+    state = SimpleNamespace(clock=jnp.asarray(5e4))
+    return SimpleNamespace(settling=state, multipliers=(FixedMultiplier(multiplier).init(),))
+
+
+@pytest.mark.parametrize(
+    ("multiplier", "threshold", "opened"), [(0.0, 1.0, True), (0.1, 1.0, False), (0, np.inf, False)]
+)
+def test_while_no_bound_binds_every_action_is_tried(multiplier, threshold, opened):
+    # At the clock's 50,000 steps, those of kl_steps, the least probability is 0.02 / 2^2.
+    agent = SimpleNamespace(
+        policy=Gibbs(OneHot(2), 3),
+        thresholds=(threshold,),
+        multiplier=FixedMultiplier(multiplier),
+        kl_steps=5e4,
+    )
+    learner = slack_learner(multiplier)
+    theta = np.log([[0.5, 0.9989], [0.5 - 1e-9, 1e-3], [1e-9, 1e-4]]).astype(np.float32)
+    after = np.asarray(kept_open(agent, learner, jnp.asarray(theta.ravel()))).reshape(3, 2)
+    wanted = np.maximum(theta, np.log(0.005)) if opened else theta
+    np.testing.assert_allclose(after, wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("policy", [Gibbs(Polynomial(2), 3), Gibbs(OneHot(2), 3, hidden=(4,))])
+def test_only_tables_are_kept_open(policy):
+    theta = jnp.zeros(policy.n_params)
+    agent = SimpleNamespace(policy=policy)
+    assert kept_open(agent, slack_learner(0.0), theta) is theta
 
 
 @pytest.mark.slow

@@ -6,7 +6,8 @@ from typing import Any, final
 import numpy as np
 
 from downside.arrays import array_module, below_maximum, is_traced, log_softmax, sample_index
-from downside.bases import Basis
+from downside.bases import Basis, OneHot
+from downside.bases.layout import FromSpace
 from downside.checks import check_count, check_range
 from downside.policies.base import draw_uniform
 from downside.policies.network import OutputPolicy, settle_outputs
@@ -62,6 +63,12 @@ class Gibbs(OutputPolicy):
             return None
         odds = self.start_probability / (1.0 - self.start_probability)
         return np.log(odds * (self.n_actions - 1)) * np.eye(self.n_actions)[self.start]
+
+    @property
+    def is_table(self) -> bool:
+        """Whether each parameter is the preference for one action in one numbered state."""
+        basis = self.basis.basis if isinstance(self.basis, FromSpace) else self.basis
+        return isinstance(basis, OneHot) and not self.hidden
 
     def draw(self, key: Any, shape: tuple[int, ...] = ()) -> Any:
         """One uniform number."""

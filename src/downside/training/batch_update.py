@@ -13,7 +13,7 @@ from downside.linear import products, solve_positive
 from downside.training.batches import Batches, BatchLearner, Found, Steps
 from downside.training.fisher import fisher_of
 from downside.training.learner import current_multipliers, where
-from downside.training.settling import PATIENCE, fading, pace_of_clock, slowness
+from downside.training.settling import PATIENCE, fading, kept_open, pace_of_clock, slowness
 from downside.training.units import in_own_spread, positive, units_after
 
 
@@ -119,6 +119,7 @@ def improve(
     change = policy_step("kl", nats, direction, curvature)
     pretrained = learner.episodes >= agent.pretraining
     theta = learner.theta + jnp.where(pretrained, change, 0.0)
+    theta = kept_open(agent, learner, theta)
     settling = learner.settling
     return replace(
         learner,

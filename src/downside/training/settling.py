@@ -2,8 +2,9 @@
 
 A policy that becomes deterministic before its multiplier has found its value is caught: no sample
 brings back what it no longer tries. So its entropy fades by a clock that goes slowly while the
-multiplier looks for its value. And a policy under a bound swings about it, since policy and
-multiplier chase each other; what settles is the average of its parameters.
+multiplier looks for its value, and while no bound binds, everything is tried now and then: else a
+learner that fell far below its bound would stay there. And a policy under a bound swings about it,
+since policy and multiplier chase each other; what settles is the average of its parameters.
 """
 
 from dataclasses import replace
@@ -11,15 +12,21 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, Int
 
+from downside.policies import Gibbs
 from downside.records import record
+from downside.training.learner import current_multipliers
 
 PATIENCE = 0.3
 """How fast the clock goes while a risk stays on one side of its bound."""
 
 OUTWEIGHED = 100.0
 """A multiplier beyond which the reward hardly counts: it has nothing left to look for."""
+
+TRIED = 0.02
+"""How often, at first, every action of a state is tried while no bound binds."""
 
 RECENT = 8.0
 """The n-th policy counts about as n to this power: the last tenth of a run makes most of it."""
@@ -58,6 +65,24 @@ def fading(agent: Any, learner: Any) -> Float[Array, ""]:
     """By how much the temperature has fallen: as time goes, or as the clock does under a bound."""
     settling = learner.settling
     return slowness(agent, learner.steps if settling is None else settling.clock) ** 3
+
+
+def kept_open(agent: Any, learner: Any, theta: Float[Array, " P"]) -> Float[Array, " P"]:
+    """``theta`` with every action of a numbered state at least so likely, while no bound binds.
+
+    Where a multiplier is above 0 this would cost risk that the policy cannot afford. ``TRIED``
+    falls with the square of the temperature's clock.
+    """
+    settling, policy = learner.settling, agent.policy
+    if settling is None or not (isinstance(policy, Gibbs) and policy.is_table):
+        return theta
+    is_bounded = jnp.any(jnp.isfinite(jnp.stack([jnp.asarray(t) for t in agent.thresholds])))
+    is_slack = jnp.sum(current_multipliers(agent, learner)) == 0.0
+    least = TRIED / slowness(agent, settling.clock) ** 2
+    logits = theta.reshape(policy.n_actions, -1)
+    floor = logsumexp(logits, axis=0) + jnp.log(least)
+    opened = jnp.maximum(logits, floor).reshape(theta.shape)
+    return jnp.where(is_bounded & is_slack, opened, theta)
 
 
 def pace_of_clock(rule: Any, before: Any, excess: Float[Array, ""], after: Any) -> Array:
