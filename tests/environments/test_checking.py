@@ -1,72 +1,16 @@
-from time import monotonic
+"""Environments that are broken: each fault is named, with what to do."""
+
 from typing import Any
 
-import gymnasium
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
-from gymnasium.wrappers import TimeLimit
 
 import downside
-from downside.environments import Consumption, Portfolio, Tree
 from downside.environments.checking import check_env
-from downside.registration import register_environments
-
-register_environments()
-
-
-class Walk(gymnasium.Env[Any, Any]):
-    """A good environment: a walk on a line that ends at either side. Others break one thing."""
-
-    observation_space: Any = spaces.Box(-5.0, 5.0, (2,), np.float32)
-    action_space: Any = spaces.Discrete(2)
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        super().reset(seed=seed)
-        self.place, self.time = 0.0, 0
-        return self.obs(), {}
-
-    def step(self, action: Any) -> Any:
-        self.time += 1
-        self.place += (1.0 if action else -1.0) * self.np_random.random()
-        return self.obs(), self.reward(), self.over(), False, {}
-
-    def obs(self) -> Any:
-        return np.array([self.place, 0.5], np.float32)
-
-    def reward(self) -> Any:
-        return self.place
-
-    def over(self) -> Any:
-        return abs(self.place) > 4.0
-
-
-def broken(name: str, **changes: Any) -> Any:
-    """A walk with some of its parts replaced."""
-    return type(name, (Walk,), changes)()
-
-
-def rewards(value: Any, from_step: int = 0) -> Any:
-    count = 0
-
-    def reward(self: Any) -> Any:
-        nonlocal count
-        count += 1
-        return value if count > from_step else self.place
-
-    return broken("Rewards", reward=reward)
-
-
-def observing(obs: Any, space: Any = None) -> Any:
-    spaces_of = {} if space is None else {"observation_space": space}
-    return broken("Observing", obs=obs, **spaces_of)
-
-
-def stepping(change: Any) -> Any:
-    return broken("Stepping", step=lambda self, action: change(*Walk.step(self, action)))
-
+from walks import Walk, broken, observing, rewards, stepping
 
 MEAN = "mean_reward"
 PAIR = spaces.Dict({"place": spaces.Box(-5.0, 5.0, (1,), np.float32), "door": spaces.Discrete(3)})
@@ -90,26 +34,6 @@ class Shared(Walk):
         result = super().step(action)
         self.places[0] += self.place
         return (np.array([np.clip(self.places[0], -5, 5), 0.5], np.float32), *result[1:])
-
-
-class InC(Walk):
-    """As a simulator behind a pointer, which a copy of the Python object shares."""
-
-    def __init__(self) -> None:
-        self.box: Any = [0.0]
-
-    def __deepcopy__(self, memo: Any) -> Any:
-        copied = InC()
-        copied.box = self.box
-        return copied
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        self.box[0] = 0.0
-        return super().reset(seed=seed)
-
-    def obs(self) -> Any:
-        self.box[0] = np.clip(self.box[0] + self.place, -5.0, 5.0)
-        return np.array([self.box[0], 0.5], np.float32)
 
 
 class Unsettled(Walk):
@@ -419,34 +343,6 @@ def _matches(pattern: str, text: str) -> bool:
     return re.search(pattern, text) is not None
 
 
-GOOD = [
-    Walk(),
-    InC,
-    stepping(lambda obs, reward, over, cut, info: (obs, reward, np.bool_(over), np.False_, info)),
-    stepping(lambda *values: (*values[:4], {"clock": monotonic()})),
-    TimeLimit(broken("Long", over=lambda self: False, obs=lambda self: np.zeros(2, "f")), 100),
-    "CartPole-v1",
-    "Acrobot-v1",
-    "FrozenLake-v1",
-    "Taxi-v4" if "Taxi-v4" in gymnasium.registry else "Taxi-v3",
-    "Blackjack-v1",
-    "Pendulum-v1",
-    "MountainCarContinuous-v0",
-    "CliffWalking-v1",
-    "downside/Bandit-v0",
-    Tree(),
-    Portfolio(),
-    Consumption(),
-]
-
-
-@pytest.mark.parametrize("env", GOOD, ids=lambda env: getattr(env, "__name__", str(env))[:24])
-def test_good_environments_raise_no_alarm(env):
-    result = check_env(env, n_steps=300)
-    assert result.ok
-    assert not result.warnings, str(result)
-
-
 def test_it_is_printed_in_plain_words_and_raised_only_if_asked():
     result = check_env(BROKEN["NaN at step 500"][0])
     text = str(result)
@@ -454,21 +350,3 @@ def test_it_is_printed_in_plain_words_and_raised_only_if_asked():
     assert "\n       -> return a finite number" in text
     with pytest.raises(ValueError, match="finite number"):
         downside.check_env(BROKEN["NaN at step 500"][0], raise_errors=True)
-
-
-def test_a_slow_environment_is_not_waited_for():
-    result = check_env(Walk(), seconds=0.0)
-    assert result.n_steps == 0
-    assert any("it is slow: 0 steps" in each.what for each in result.findings)
-
-
-def test_nor_is_it_run_again_for_long():
-    class Slow(Walk):
-        n_steps = 0
-
-        def step(self, action: Any) -> Any:
-            Slow.n_steps += 1
-            return super().step(action)
-
-    check_env(Slow(), seconds=0.0)
-    assert 0 < Slow.n_steps < 40

@@ -1,7 +1,7 @@
 """The same numbers as skfolio and empyrical-reloaded, where they define the same thing.
 
 Where they do not, the test states by how much they differ and why. The numbers of
-`test_numbers_in_the_ordinary_tests` stand in tests/test_moments.py too.
+`test_numbers_in_the_ordinary_tests` stand in tests/test_risk_measures.py too.
 """
 
 import numpy as np
