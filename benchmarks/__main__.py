@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks.agents import use_all_cores
 from benchmarks.measuring import machine, say
 
-PARTS = ("throughput", "evaluation", "scaling", "solution", "host", "tasks", "libraries")
+PARTS = ("throughput", "alone", "evaluation", "scaling", "solution", "host", "tasks", "libraries")
 
 
 def main(arguments=None):

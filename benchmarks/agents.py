@@ -10,12 +10,12 @@ def use_all_cores():
     jax.config.update("jax_num_cpu_devices", os.cpu_count() or 1)
 
 
-def agent_of(problem, n_learners, precision="float32", n_features=None, n_actions=11):
+def agent_of(problem, n_learners, precision="float32", n_features=None, n_actions=11, tile=None):
     """Learners of the paper's settings; ``n_features`` and ``n_actions`` vary the portfolio's."""
     import downside as ds
     from downside.experiments import consumption_runs
 
-    options = {"way": "online", "n_seeds": n_learners, "precision": precision}
+    options = {"way": "online", "n_seeds": n_learners, "precision": precision, "tile": tile}
     if problem == "bandit":
         policy = ds.Gibbs(ds.OneHot(1), 3)
         return ds.NRCPO(

@@ -77,9 +77,14 @@ def exponent(sizes, times):
 class Process:
     """A program that sets itself up, says so, and then measures once for each line it is sent."""
 
-    def __init__(self, command, cwd=ROOT):
+    def __init__(self, command, cwd=ROOT, environment=None):
         self._process = subprocess.Popen(
-            command, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            command,
+            cwd=cwd,
+            env=os.environ | (environment or {}),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         self.setup = self._read()
 

@@ -1,0 +1,30 @@
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from benchmarks.agents import agent_of
+from benchmarks.alone import ONE_KERNEL
+from benchmarks.measuring import ROOT
+
+PROGRAM = """
+from benchmarks.agents import agent_of
+agent = agent_of("portfolio", 1, tile=1).learn(4000, progress_bar=False)
+print(*agent.theta[0])
+"""
+
+
+@pytest.mark.slow
+def test_a_loop_that_is_one_kernel_learns_the_same_up_to_rounding():
+    there = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env=os.environ | {"XLA_FLAGS": ONE_KERNEL, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = np.array(there.stdout.split(), float)
+    expected = agent_of("portfolio", 1).learn(4000, progress_bar=False).theta[0]
+    np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
+    assert not np.array_equal(found.astype(np.float32), expected)  # as the page says
