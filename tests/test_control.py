@@ -222,6 +222,28 @@ def test_a_failure_is_explained():
     assert "1 of 1 learners went non-finite" in agent.summary()
 
 
+def two_steps(rewards):
+    return Tabular(
+        transitions=np.ones((2, 2, 1)),
+        next_states=np.ones((2, 2, 1), int),
+        rewards=np.full((2, 2, 1), rewards),
+        ends=np.array([[[False]] * 2, [[True]] * 2]),
+        discount=0.9,
+    )
+
+
+@pytest.mark.slow
+def test_a_failure_in_batches_is_explained():
+    later = Penalty(lambda t: jnp.where(t.time >= 1, jnp.nan, 0.0), 0.9)
+    bad = NRCPO(two_steps(1.0), constraints=[Constraint(later, 0.5)], period=100)
+    (words,) = bad.learn(200, **QUIET).failures()
+    assert "a signal became non-finite at step 2;" in words
+    large = NAC(two_steps(1e38), period=100).learn(200, **QUIET)
+    (words,) = large.failures()
+    assert "non-finite in the update after step 100; likely cause: " in words
+    assert "precision='float64'" in words
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
@@ -292,6 +314,31 @@ def test_the_lpm_itself_can_be_bounded():
     [
         (lambda: NRCPO(Bandit()), "what is bounded"),
         (lambda: NRCPO(Bandit(), target=1.0, threshold=1.0, stepsize=1), "did you mean kl_steps"),
+        (
+            lambda: NRCPO(Bandit(), target=1.0, threshold=1.0, step_rule="kl"),
+            "step_rule= is a setting of way='online', and this is way='batches'",
+        ),
+        (
+            lambda: RCPO(
+                Bandit(),
+                target=1.0,
+                threshold=1.0,
+                way="online",
+                penalised=True,
+                measure="critic",
+            ),
+            "predicts no risk",
+        ),
+        (
+            lambda: NRCPO(Portfolio(), constraints=[Constraint(Shortfall(1.0), 0.3)]),
+            r"learn in ds\.WithReturn\(env\)",
+        ),
+        (
+            lambda: NRCPO(
+                WithReturn(Portfolio(discount=0.99)), constraints=[Constraint(Shortfall(1.0), 0.3)]
+            ),
+            "env_discount of the Shortfall is 1.0, and the discount of the environment is 0.99",
+        ),
         (lambda: NRCPO(Bandit(), target=1.0, threshold=np.nan), "threshold is nan"),
         (lambda: NAC(Bandit(), n_seeds=0), "n_seeds is 0"),
         (lambda: NAC(Bandit()).learn(0), "total_timesteps is 0"),

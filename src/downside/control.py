@@ -4,12 +4,11 @@ Three small constructors of one kind of agent. Each takes one of our environment
 several thresholds and seeds are trained as one batch.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
-import jax
 import numpy as np
 from gymnasium import spaces
 
@@ -17,6 +16,15 @@ from downside.agent import Agent, Precision
 from downside.agents.actor_critic import ActorCritic
 from downside.agents.multiplier import PID
 from downside.arrays import is_traced
+from downside.asking import (
+    Way,
+    check_first,
+    check_habits,
+    check_ours,
+    check_shortfalls,
+    check_size,
+    check_way,
+)
 from downside.bases import Basis
 from downside.bases.layout import Layout
 from downside.bases.spaces import basis_for
@@ -42,9 +50,6 @@ from downside.signals import Centralised, Constraint, Reward
 from downside.training.batches import Batches
 from downside.training.cutting import usual_limit
 from downside.training.hosting import Hosting
-from downside.training.trees import empty
-
-Way = Literal["batches", "online"]
 
 SPREAD: dict[str, Any] = {
     "risk_unit": "spread",
@@ -73,10 +78,6 @@ SEVERAL_STATES = {
 on what was best before the multiplier had found its value. It fades, since it costs reward."""
 
 
-MOST_FEATURES = 5_000
-"""Of an observation, where values are fitted by solving for all of them at once."""
-
-
 def NAC(env: Any, *args: Any, **options: Any) -> Agent:  # noqa: N802
     """Natural actor-critic: the most reward, whatever the risk.
 
@@ -85,7 +86,7 @@ def NAC(env: Any, *args: Any, **options: Any) -> Agent:  # noqa: N802
     >>> agent.theta.shape
     (2, 3)
     """
-    _check_first(env, args)
+    check_first(env, args)
     return build(env, (), direction="natural", **options)
 
 
@@ -102,7 +103,7 @@ def NRCPO(env: Any, *args: Any, **options: Any) -> Agent:  # noqa: N802
     >>> agent.learn(4000, progress_bar=False).steps
     4000
     """
-    _check_first(env, args)
+    check_first(env, args)
     return build(env, _settle_constraints(options), direction="natural", **options)
 
 
@@ -111,7 +112,7 @@ def RCPO(env: Any, *args: Any, **options: Any) -> Agent:  # noqa: N802
 
     ``penalised=True`` (online only) learns one critic on reward - multiplier . constraints.
     """
-    _check_first(env, args)
+    check_first(env, args)
     return build(env, _settle_constraints(options), direction="plain", **options)
 
 
@@ -160,13 +161,15 @@ def build(
     check_count("n_seeds", n_seeds, least=1)
     check_count("num_envs", num_envs, least=1)
     check_count("keep", keep, least=1)
-    kind = Batches if way == "batches" else ActorCritic
+    kind, other = (Batches, ActorCritic) if way == "batches" else (ActorCritic, Batches)
     known = [field.name for field in fields(kind)]
-    _check_habits(settings, known)
+    check_habits(settings, known)
+    check_way(way, settings, known, [field.name for field in fields(other)])
     check_names("setting for this way to learn", settings, known)
     defaults: dict[str, Any] = {}
     if isinstance(env, Environment):
-        _check_ours(discount=discount, horizon=horizon, env_options=env_options, num_envs=num_envs)
+        check_ours(discount=discount, horizon=horizon, env_options=env_options, num_envs=num_envs)
+        check_shortfalls(env, [one.target for some in constraints for one in some])
         hosting, observations = None, env.observation_space
         chosen = policy if isinstance(policy, Policy) else _policy_of_ours(env, policy, basis)
         limit = None if is_traced(env.discount) else usual_limit(float(env.discount), env.horizon)
@@ -190,7 +193,7 @@ def build(
         defaults |= TABULAR | (SEVERAL_STATES if observations.n > 1 else {})
     settings = defaults | settings
     if kind is Batches:
-        _check_size(chosen, observations)
+        check_size(chosen, observations)
     made = Made(
         way, chosen, list(constraints or ((),)), settings, precision, seed, n_seeds, num_envs
     )
@@ -258,40 +261,6 @@ def _told(hosting: Hosting) -> dict[str, Any]:
     return hosting.named | {"spaces": spaces_of(hosting)}
 
 
-def _check_first(env: Any, others: tuple[Any, ...]) -> None:
-    """Refuse what follows the environment without a name, and habits of another library."""
-    if isinstance(env, str) and env.endswith("Policy"):
-        raise ValueError(
-            f"the first argument is {env!r}, as in Stable-Baselines3; here the environment comes "
-            "first and the policy has a default: ds.NRCPO(env, target=..., threshold=...), or "
-            "policy='mlp' for a network"
-        )
-    if others:
-        raise ValueError(
-            f"{others[0]!r} came after the environment; name the options, such as target="
-        )
-
-
-HABITS = {
-    "gamma": "discount=",
-    "learning_rate": "kl=, the size of a policy step in nats, or way='online' with step_size=",
-    "n_steps": "period=, the steps of a batch",
-    "n_envs": "num_envs=",
-    "gae_lambda": "trace_decay=, or online critic=ds.Sarsa(trace_decay)",
-    "ent_coef": "temperature=, of learning in batches",
-    "policy_kwargs": "policy=, such as ds.Gibbs(basis, 4, hidden=(32, 32))",
-    "verbose": "learn(..., progress_bar=)",
-    "tensorboard_log": "learn(..., callback=ds.TensorBoard(folder))",
-}
-"""What settings of Stable-Baselines3 are called here."""
-
-
-def _check_habits(settings: Mapping[str, Any], known: Sequence[str]) -> None:
-    for name in settings:
-        if name in HABITS and name not in known:
-            raise ValueError(f"{name}= is of Stable-Baselines3; here it is {HABITS[name]}")
-
-
 def _on_host(kind: type[Any], num_envs: int, settings: dict[str, Any]) -> dict[str, Any]:
     """Default settings on Python environments."""
     if kind is ActorCritic and num_envs > 1:
@@ -317,28 +286,6 @@ def _copies_of(hosting: Hosting, num_envs: int) -> int:
             "leave num_envs= out"
         )
     return there or num_envs
-
-
-def _check_ours(**options: Any) -> None:
-    for name, value in options.items():
-        if value not in (None, 1):
-            raise ValueError(
-                f"{name} is {value!r}, which is for Gymnasium environments; ours have their own "
-                "discount and horizon, such as ds.Portfolio(discount=0.99)"
-            )
-
-
-def _check_size(policy: Policy, observations: spaces.Space[Any]) -> None:
-    """Refuse features whose products, a matrix, would not fit the memory, such as of pictures."""
-    example = jax.tree.map(lambda x: x[0], empty(observations, 1))
-    n = int(jax.eval_shape(policy.baseline, example).shape[-1])
-    if n > MOST_FEATURES:
-        raise ValueError(
-            f"there are {n:,} features of an observation, and learning in batches solves a system "
-            f"of {n:,} equations at every update; at most {MOST_FEATURES:,} are allowed. Show what "
-            "matters as fewer numbers (gymnasium.wrappers.TransformObservation; ResizeObservation "
-            'for pictures), give basis= with fewer features, or way="online"'
-        )
 
 
 def _needs_means(constraints: Sequence[tuple[Constraint, ...]]) -> bool:

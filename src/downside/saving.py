@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from downside.agent import Agent, Precision
-from downside.control import Made, Way, assemble, spaces_of
+from downside.asking import Way
+from downside.control import Made, assemble, spaces_of
 from downside.defaults import hosting_for
 from downside.policies.base import Policy
 from downside.recipes import read_recipe

@@ -103,3 +103,10 @@ def test_a_field_that_came_later_counts_once_it_is_changed():
     )
     assert "annealed" not in describe(kept)
     assert describe(changed)["annealed"] is True
+
+
+def test_schedules_with_names_that_were_never_given_a_value():
+    # optax leaves the cell of clip_fn empty unless there is an end_value.
+    half, third = (optax.exponential_decay(1.0, 100, rate) for rate in (0.5, 1 / 3))
+    assert describe(half) == describe(optax.exponential_decay(1.0, 100, 0.5))
+    assert describe(half) != describe(third)

@@ -18,7 +18,7 @@ from random_mdps import random_mdp
 def test_the_average_of_policies_is_the_weighted_mean():
     # The k-th of n policies weighs k (k + 1) ... (k + 7). If its parameter is k, the mean is
     # 9 C(n + 9, 10) / C(n + 8, 9) - 8 = 0.9 n + 0.1.
-    settling = Settling(jnp.zeros(()), jnp.zeros(1))
+    settling = Settling(jnp.zeros(()), jnp.zeros(1), jnp.asarray(0))
     for n in range(1, 101):
         settling = settling.averaged(jnp.array([float(n)]), jnp.asarray(n))
         if n in (1, 7, 100):
@@ -68,36 +68,56 @@ def test_a_run_goes_on_with_its_clock_and_average_and_older_ones_begin_them(tmp_
     began = restored(first._state.learners, with_settling(older), "learners")
     np.testing.assert_array_equal(began.settling.theta, began.theta)
     assert began.settling.clock.tolist() == [8000.0]
+    assert began.settling.bound_at.tolist() == [0]
 
 
-def slack_learner(multiplier):
-    state = SimpleNamespace(clock=jnp.asarray(5e4))
-    return SimpleNamespace(settling=state, multipliers=(FixedMultiplier(multiplier).init(),))
+def slack_learner(multiplier, bound_at):
+    return SimpleNamespace(
+        steps=jnp.asarray(100_000),
+        settling=SimpleNamespace(clock=jnp.asarray(5e4), bound_at=jnp.asarray(bound_at)),
+        multipliers=(FixedMultiplier(multiplier).init(),),
+    )
 
 
 @pytest.mark.parametrize(
-    ("multiplier", "threshold", "opened"), [(0.0, 1.0, True), (0.1, 1.0, False), (0, np.inf, False)]
+    ("multiplier", "bound_at", "opened"),
+    [(0.0, 60_000, True), (0.0, 40_000, False), (0.0, 0, False), (0.1, 100_000, False)],
 )
-def test_while_no_bound_binds_every_action_is_tried(multiplier, threshold, opened):
-    # At the clock's 50,000 steps, those of kl_steps, the least probability is 0.02 / 2^2.
-    agent = SimpleNamespace(
-        policy=Gibbs(OneHot(2), 3),
-        thresholds=(threshold,),
-        multiplier=FixedMultiplier(multiplier),
-        kl_steps=5e4,
-    )
-    learner = slack_learner(multiplier)
+def test_after_a_bound_has_ceased_to_bind_every_action_is_tried(multiplier, bound_at, opened):
+    # At the clock's 50,000 steps, those of kl_steps, the least probability is 0.04 / 3 / 2^2.
+    policy = Gibbs(OneHot(2), 3)
+    agent = SimpleNamespace(policy=policy, multiplier=FixedMultiplier(multiplier), kl_steps=5e4)
     theta = np.log([[0.5, 0.9989], [0.5 - 1e-9, 1e-3], [1e-9, 1e-4]]).astype(np.float32)
+    learner = slack_learner(multiplier, bound_at)
     after = np.asarray(kept_open(agent, learner, jnp.asarray(theta.ravel()))).reshape(3, 2)
-    wanted = np.maximum(theta, np.log(0.005)) if opened else theta
+    wanted = np.maximum(theta, np.log(0.01 / 3)) if opened else theta
     np.testing.assert_allclose(after, wanted, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_bound_that_never_binds_costs_nothing():
+    mdp = random_mdp(np.random.default_rng(5), horizon=None, discount=0.9, n_actions=30)
+    agent = NRCPO(mdp, target=Centralised(), threshold=[1e6, np.inf])
+    agent.learn(40_000, progress_bar=False)
+    bounded, free = np.asarray(agent._state.learners.theta)
+    np.testing.assert_array_equal(bounded, free)
+
+
+@pytest.mark.slow
+def test_before_the_policy_may_move_it_does_not():
+    mdp = random_mdp(np.random.default_rng(5), horizon=None, discount=0.9)
+    policy = Gibbs(OneHot(3), 2, start=1, start_probability=0.9999)
+    start = {"policy": policy, "annealed": True, "pretraining": 10**9}
+    agent = NRCPO(mdp, target=Centralised(), threshold=0.5, **start)
+    before = agent.theta
+    np.testing.assert_array_equal(agent.learn(20_000, progress_bar=False).theta, before)
 
 
 @pytest.mark.parametrize("policy", [Gibbs(Polynomial(2), 3), Gibbs(OneHot(2), 3, hidden=(4,))])
 def test_only_tables_are_kept_open(policy):
     theta = jnp.zeros(policy.n_params)
     agent = SimpleNamespace(policy=policy)
-    assert kept_open(agent, slack_learner(0.0), theta) is theta
+    assert kept_open(agent, slack_learner(0.0, 60_000), theta) is theta
 
 
 @pytest.mark.slow

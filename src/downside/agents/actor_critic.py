@@ -74,6 +74,11 @@ class ActorCritic:
             check_not_negative("step_size", self.step_size)
         check_not_negative("pretraining", self.pretraining)
         object.__setattr__(self, "critic", _lean(self.critic, self.signals))
+        if self.penalised and self.measure == "critic":
+            raise ValueError(
+                "measure is 'critic', and the one critic of penalised=True predicts no risk; "
+                "leave one of the two out"
+            )
         if len(self.thresholds) != len(self.signals) - 1:
             raise ValueError(
                 f"there are {len(self.thresholds)} thresholds for {len(self.signals) - 1} "

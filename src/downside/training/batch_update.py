@@ -84,7 +84,12 @@ def move_multipliers(agent: Batches, learner: BatchLearner, found: Found) -> Bat
         told = where(found.episodes > 0, jnp.min(jnp.stack(paces)), jnp.asarray(PATIENCE))
         settling = settling.later(agent, told)
     kept = where(found.episodes > 0, moved, learner.multipliers)
-    return replace(learner, multipliers=kept, settling=settling)
+    learner = replace(learner, multipliers=kept)
+    if settling is not None:
+        binds = jnp.sum(current_multipliers(agent, learner)) > 0
+        bound_at = jnp.where(binds, learner.steps, settling.bound_at)
+        settling = replace(settling, bound_at=bound_at)
+    return replace(learner, settling=settling)
 
 
 def improve(
@@ -118,8 +123,8 @@ def improve(
     nats = jnp.minimum(kl, 0.5 * (agent.step_limit * reach) ** 2 * curvature)
     change = policy_step("kl", nats, direction, curvature)
     pretrained = learner.episodes >= agent.pretraining
-    theta = learner.theta + jnp.where(pretrained, change, 0.0)
-    theta = kept_open(agent, learner, theta)
+    moved = kept_open(agent, learner, learner.theta + change)
+    theta = jnp.where(pretrained, moved, learner.theta)
     settling = learner.settling
     return replace(
         learner,

@@ -5,7 +5,7 @@ import hashlib
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
-from types import CodeType, FunctionType, ModuleType
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import jax
@@ -83,9 +83,19 @@ def _array(value: Any) -> Any:
 def _function(function: FunctionType, inside: Callable[[Any], Any]) -> dict[str, Any]:
     """Its name, what it says, and the values that it was given when it was made."""
     said = hashlib.sha256(_code(function.__code__)).hexdigest()[:16]
-    values = inspect.getclosurevars(function).nonlocals
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    values = {name: cell.cell_contents for name, cell in cells if _is_filled(cell)}
     given = inside([values, function.__defaults__, function.__kwdefaults__])
     return {"function": _name(function), "code": said, "values": given}
+
+
+def _is_filled(cell: CellType) -> bool:
+    """Whether the name that the cell stands for was given a value at all."""
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
 
 
 def _code(code: CodeType) -> bytes:

@@ -124,11 +124,15 @@ def saved_in(found: Checkpoint, learners: Any) -> Saved:
 
 
 def with_settling(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Checkpoints from before `Settling` have its beginning: all time counted, the last policy."""
+    """Checkpoints from before `Settling`, or a part of it, have its beginning.
+
+    All time counts, the last policy is the average, and no bound has bound.
+    """
     theta, steps = arrays["learners/theta"], arrays["learners/steps"]
     begun = {
         "learners/settling/clock": steps.astype(theta.dtype),
         "learners/settling/theta": theta,
+        "learners/settling/bound_at": np.zeros_like(steps),
     }
     return begun | arrays
 

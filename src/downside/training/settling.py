@@ -2,9 +2,10 @@
 
 A policy that becomes deterministic before its multiplier has found its value is caught: no sample
 brings back what it no longer tries. So its entropy fades by a clock that goes slowly while the
-multiplier looks for its value, and while no bound binds, everything is tried now and then: else a
-learner that fell far below its bound would stay there. And a policy under a bound swings about it,
-since policy and multiplier chase each other; what settles is the average of its parameters.
+multiplier looks for its value, and after a multiplier has fallen to 0, what it had pushed aside is
+tried now and then: else a learner that fell far below its bound would stay there. And a policy
+under a bound swings about it, since policy and multiplier chase each other; what settles is the
+average of its parameters.
 """
 
 from dataclasses import replace
@@ -25,8 +26,8 @@ PATIENCE = 0.3
 OUTWEIGHED = 100.0
 """A multiplier beyond which the reward hardly counts: it has nothing left to look for."""
 
-TRIED = 0.02
-"""How often, at first, every action of a state is tried while no bound binds."""
+TRIED = 0.04
+"""How often, at first, a state tries any action after the last multiplier has fallen to 0."""
 
 RECENT = 8.0
 """The n-th policy counts about as n to this power: the last tenth of a run makes most of it."""
@@ -34,10 +35,14 @@ RECENT = 8.0
 
 @record
 class Settling:
-    """The clock by which entropy fades, in steps, and the average of the policies."""
+    """The clock by which entropy fades, in steps, and the average of the policies.
+
+    ``bound_at`` is the last step at which a multiplier was above 0.
+    """
 
     clock: Float[Array, ""]
     theta: Float[Array, " P"]
+    bound_at: Int[Array, ""]
 
     def later(self, agent: Any, pace: Any) -> "Settling":
         """After a batch."""
@@ -53,7 +58,7 @@ def begin_settling(agent: Any, theta: Float[Array, " P"]) -> Settling | None:
     """Before the first batch; none where there is no constraint or nothing fades."""
     if not (agent.annealed and agent.thresholds):
         return None
-    return Settling(jnp.zeros(()), theta)
+    return Settling(jnp.zeros(()), theta, jnp.asarray(0))
 
 
 def slowness(agent: Any, steps: Array) -> Float[Array, ""]:
@@ -68,21 +73,22 @@ def fading(agent: Any, learner: Any) -> Float[Array, ""]:
 
 
 def kept_open(agent: Any, learner: Any, theta: Float[Array, " P"]) -> Float[Array, " P"]:
-    """``theta`` with every action of a numbered state at least so likely, while no bound binds.
+    """``theta``, with every action of a numbered state likely enough where bounds bound lately.
 
-    Where a multiplier is above 0 this would cost risk that the policy cannot afford. ``TRIED``
-    falls with the square of the temperature's clock.
+    Lately: after the last multiplier has fallen to 0, for as long as it had taken until then. A
+    bound that never binds costs nothing, and one that does would make this cost risk. Each action
+    has its share of ``TRIED``, which falls with the square of the temperature's clock.
     """
     settling, policy = learner.settling, agent.policy
     if settling is None or not (isinstance(policy, Gibbs) and policy.is_table):
         return theta
-    is_bounded = jnp.any(jnp.isfinite(jnp.stack([jnp.asarray(t) for t in agent.thresholds])))
     is_slack = jnp.sum(current_multipliers(agent, learner)) == 0.0
-    least = TRIED / slowness(agent, settling.clock) ** 2
+    was_bound = learner.steps - settling.bound_at < settling.bound_at
+    least = TRIED / policy.n_actions / slowness(agent, settling.clock) ** 2
     logits = theta.reshape(policy.n_actions, -1)
     floor = logsumexp(logits, axis=0) + jnp.log(least)
     opened = jnp.maximum(logits, floor).reshape(theta.shape)
-    return jnp.where(is_bounded & is_slack, opened, theta)
+    return jnp.where(is_slack & was_bound, opened, theta)
 
 
 def pace_of_clock(rule: Any, before: Any, excess: Float[Array, ""], after: Any) -> Array:
