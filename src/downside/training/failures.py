@@ -47,16 +47,20 @@ def told_of_functions() -> Generator[None]:
 def explain(agent: Any, learner: Any, key: Array) -> str:
     """In words: which quantity, at which step, and the likely cause."""
     quantity, steps = FAILURES[int(learner.failed)], int(learner.steps)
-    is_online = isinstance(agent, ActorCritic)
-    causes = CAUSES if is_online else BATCH_CAUSES
-    where = f"between steps {steps + 1} and {steps + agent.period}"
-    if is_online and not isinstance(agent.env, Hosted):
-        found = _replay(agent, learner, key)
-        quantity, where = FAILURES[found[1]] or quantity, f"at step {found[0]}"
-    elif not is_online and quantity != "a signal":
-        where = f"in the update after step {steps + agent.period}"
-    elif not isinstance(agent.env, Hosted):
-        where = f"at step {_first_bad_signal(agent, learner, key)}"
+    last = steps + agent.period
+    where = f"between steps {steps + 1} and {last}"
+    is_hosted = isinstance(agent.env, Hosted)
+    if isinstance(agent, Batches):
+        causes = BATCH_CAUSES
+        if quantity != "a signal":
+            where = f"in the update after step {last}"
+        elif not is_hosted:
+            where = f"at step {_first_bad_signal(agent, learner, key)}"
+    else:
+        causes = CAUSES
+        if not is_hosted:
+            found = _replay(agent, learner, key)
+            quantity, where = FAILURES[found[1]] or quantity, f"at step {found[0]}"
     return f"{quantity} became non-finite {where}; likely cause: {causes[quantity]}"
 
 
