@@ -339,6 +339,10 @@ def test_the_lpm_itself_can_be_bounded():
             ),
             "env_discount of the Shortfall is 1.0, and the discount of the environment is 0.99",
         ),
+        (
+            lambda: NRCPO(Bandit(), target=1.0, threshold=1.0, kl=[0.01, 0.1]),
+            r"kl is \[0.01, 0.1\], and an agent has one value of it",
+        ),
         (lambda: NRCPO(Bandit(), target=1.0, threshold=np.nan), "threshold is nan"),
         (lambda: NAC(Bandit(), n_seeds=0), "n_seeds is 0"),
         (lambda: NAC(Bandit()).learn(0), "total_timesteps is 0"),

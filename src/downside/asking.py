@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import jax
+import numpy as np
 from gymnasium import spaces
 
 from downside.environments.accumulating import WithReturn
@@ -78,6 +79,16 @@ def check_way(
         if name in others and name not in known:
             there = next(other for other in get_args(Way) if other != way)
             raise ValueError(f"{name}= is a setting of way={there!r}, and this is way={way!r}")
+
+
+def check_single(settings: Mapping[str, Any]) -> None:
+    """Refuse several values of a setting: thresholds and seeds alone make a batch."""
+    for name, value in settings.items():
+        if isinstance(value, list | tuple | np.ndarray) and np.ndim(value) > 0:
+            raise ValueError(
+                f"{name} is {value!r}, and an agent has one value of it; thresholds and seeds "
+                "share a batch, and a study trains an agent for each value of anything else"
+            )
 
 
 def check_ours(**options: Any) -> None:

@@ -22,6 +22,7 @@ from downside.asking import (
     check_habits,
     check_ours,
     check_shortfalls,
+    check_single,
     check_size,
     check_way,
 )
@@ -166,6 +167,7 @@ def build(
     check_habits(settings, known)
     check_way(way, settings, known, [field.name for field in fields(other)])
     check_names("setting for this way to learn", settings, known)
+    check_single(settings)
     defaults: dict[str, Any] = {}
     if isinstance(env, Environment):
         check_ours(discount=discount, horizon=horizon, env_options=env_options, num_envs=num_envs)
