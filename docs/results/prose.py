@@ -195,20 +195,26 @@ def benchmarks() -> dict[str, str]:
     """docs/benchmarks.md."""
     rows = json.loads((HERE / "benchmarks" / "libraries.json").read_text())["rows"]
 
-    def find(what: str, method: str, problem: str, nu: float) -> float:
+    def find(what: str, method: str, problem: str, nu: float | None, steps: int = 100_000) -> float:
         keys, place = ("method", "problem", "threshold"), (method, problem, nu)
-        budget = [row for row in rows if round(row["steps"], -5) == 100_000]
+        budget = [row for row in rows if round(row["steps"], -5) == steps]
         return mean(row[what] for row in budget if tuple(row[k] for k in keys) == place)
 
     fsrl = "FSRL PPO-Lagrangian"
     scaled, ours = f"{fsrl}, costs scaled to a limit of 10", "ours, the paper's features"
+    rich, ppo = "ours, richer value features", "Stable-Baselines3 PPO, risk-neutral"
     numbers = {
         "rcpo": f"{find('risk', 'OmniSafe RCPO', 'portfolio', 0.1) / 0.1:.1f}",
         "rcpo c": f"{find('risk', 'OmniSafe RCPO', 'consumption', 0.1) / 0.1:.0f}",
         "fsrl c": f"{find('at equal risk', fsrl, 'consumption', 0.1):.0%}",
         "ours c": f"{find('at equal risk', ours, 'consumption', 0.1):.0%}",
-        "rich c": f"{find('at equal risk', 'ours, richer value features', 'consumption', 0.1):.0%}",
+        "rich c": f"{find('at equal risk', rich, 'consumption', 0.1):.0%}",
     }
+    for name, method in {"ppo": ppo, "ours": ours, "rich": rich}.items():
+        numbers[f"{name} late"] = f"{find('mean', method, 'portfolio', None, 300_000):.2f}"
+    for name, method in {"fsrl": scaled, "ours": ours, "rich": rich}.items():
+        later = find("at equal risk", method, "portfolio", 0.3, 300_000)
+        numbers[f"{name} 0.3 late"] = f"{later:.3f}"
     for nu in (0.1, 0.3):
         numbers[f"above {nu}"] = f"{find('risk', scaled, 'portfolio', nu) - nu:.2f}"
         numbers[f"fsrl {nu}"] = f"{find('at equal risk', scaled, 'portfolio', nu):.3f}"
