@@ -15,6 +15,7 @@ from downside.studies.collecting import collect
 from downside.studies.driving import run_study
 from downside.studies.folder import StudyFolder, fates, read_study, trial_folder
 from downside.studies.study import Study
+from downside.studies.supervising import STOP_SECONDS
 from study_kills import is_alive, start_driver, wait_until
 from study_squares import SQUARE, digests, fate_of, squares
 
@@ -113,7 +114,8 @@ def test_ctrl_c_stops_the_study_and_its_workers(tmp_path):
     wait_until(lambda: len(list((tmp_path / "study").glob("trials/*/*/log.txt"))) == 2)
     found = workers_of(driver.pid)
     driver.send_signal(signal.SIGINT)
-    out, err = driver.communicate(timeout=30)
+    # A worker that does not answer is killed after STOP_SECONDS; all trials would take 120 s.
+    out, err = driver.communicate(timeout=STOP_SECONDS + 30)
     assert json.loads(out) == [0, 4, "it was interrupted"], err
     assert not any(map(is_alive, found))
 
