@@ -3,11 +3,13 @@ import numpy as np
 import pytest
 
 from downside import exact
-from downside.agents import FixedMultiplier
+from downside.agents import PID, FixedMultiplier
 from downside.control import NAC, NRCPO, RCPO, build
 from downside.critics import LSTD, MonteCarloLeastSquares, Sarsa, TrueOnlineSarsa
 from downside.environments import Bandit, Consumption, Portfolio, Tabular, WithReturn
+from downside.frontiers import frontier
 from downside.policies import SquashedGaussian
+from downside.saving import load
 from downside.signals import Centralised, Constraint, Fixed, Penalty, Shortfall
 from random_mdps import random_mdp
 from roads import two_roads
@@ -340,8 +342,21 @@ def test_the_lpm_itself_can_be_bounded():
             "env_discount of the Shortfall is 1.0, and the discount of the environment is 0.99",
         ),
         (
-            lambda: NRCPO(Bandit(), target=1.0, threshold=1.0, kl=[0.01, 0.1]),
-            r"kl is \[0.01, 0.1\], and an agent has one value of it",
+            lambda: NRCPO(Bandit(), target=1.0, threshold=1.0, period=[100, 200]),
+            r"period is \[100, 200\], and the learners of a batch share one",
+        ),
+        (
+            lambda: NRCPO(Bandit(), target=1.0, threshold=1.0, kl=[0.1, -0.1]),
+            "kl is -0.1",
+        ),
+        (lambda: NAC(Bandit(), kl=[]), r"kl is \[\]; give a value, or a list of values"),
+        (
+            lambda: NAC(Bandit(), multiplier=[FixedMultiplier(1.0), PID(0.1)]),
+            "may differ in numbers, not in sizes, policies or rules",
+        ),
+        (
+            lambda: frontier(Bandit(), target=1.0, thresholds=[0.1], kl=[0.01, 0.1]),
+            r"kl is \[0.01, 0.1\], and a frontier has one value of it",
         ),
         (lambda: NRCPO(Bandit(), target=1.0, threshold=np.nan), "threshold is nan"),
         (lambda: NAC(Bandit(), n_seeds=0), "n_seeds is 0"),
@@ -351,6 +366,25 @@ def test_the_lpm_itself_can_be_bounded():
 def test_bad_input_is_refused_in_a_sentence(make, advice):
     with pytest.raises(ValueError, match=advice):
         make()
+
+
+def test_learners_with_several_settings_in_a_batch_learn_as_they_would_alone(tmp_path):
+    rates = [PID(0.1), PID(0.5)]
+    options = {"target": Centralised(), "threshold": [0.2, 0.6], "n_seeds": 2}
+    make = lambda **settings: NRCPO(Bandit(), **options, **settings)  # noqa: E731
+    many = make(kl=[0.01, 0.1], multiplier=rates).learn(8000, **QUIET)
+    assert [variant["kl"] for variant in many.variants] == [0.01] * 4 + [0.1] * 4
+    assert many.theta.shape == (16, 3)
+    for kl, rate, mine in ((0.01, rates[1], slice(4, 8)), (0.1, rates[0], slice(8, 12))):
+        alone = make(kl=kl, multiplier=rate).learn(8000, **QUIET)
+        np.testing.assert_array_equal(many.theta[mine], alone.theta)
+    assert not np.array_equal(many.theta[:4], many.theta[4:8])
+    lines = many.summary().splitlines()
+    assert lines[2].startswith("kl=0.01, multiplier=PID(rate=0.5")
+    assert "of 0.2" in lines[2]
+    many.save(tmp_path)
+    again = load(tmp_path)
+    np.testing.assert_array_equal(again.learn(2000, **QUIET).theta, many.learn(2000, **QUIET).theta)
 
 
 @pytest.mark.slow

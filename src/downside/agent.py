@@ -39,7 +39,9 @@ Precision = Literal["float32", "float64"]
 class Agent:
     """Learners for every threshold and seed, trained together.
 
-    Arrays over learners come in the order (threshold, seed).
+    Arrays over learners come in the order (threshold, seed). Where settings have several values, it
+    is (combination, threshold, seed): ``variants`` has what a combination has of its own, once for
+    each entry of ``constraints``.
     """
 
     def __init__(
@@ -53,9 +55,11 @@ class Agent:
         keep: int = 3,
         host: Hosting | None = None,
         recipe: dict[str, Any] | None = None,
+        variants: Sequence[dict[str, Any]] = (),
     ) -> None:
         self.env, self.policy = settings[0].env, settings[0].policy
         self.constraints, self.n_seeds, self.seed = list(constraints), n_seeds, seed
+        self.variants = list(variants) or [{} for _ in settings]
         self.precision: Precision = precision
         seeds = np.tile(np.arange(n_seeds), len(settings))  # every threshold meets the same noise
         with self._in_precision(), told_of_functions():
@@ -82,6 +86,8 @@ class Agent:
                 "devices": len(jax.devices()),
             }
         )
+        if any(self.variants):
+            self._identity["variants"] = describe(self.variants)
         if host is not None:
             self._identity["environment"] = describe(host.named)
         if folder is not None:
@@ -279,13 +285,17 @@ class Agent:
         return 0.5 * found.proxy.value
 
     def summary(self) -> str:
-        """A line for every threshold: mean, risk, multiplier, and what went wrong."""
+        """A line for every threshold: mean, risk, multiplier, and what went wrong.
+
+        Where settings have several values, for every combination of them too.
+        """
         if not self._state.reports:
             return "not trained yet"
         failed = np.asarray(self._state.learners.failed)
         firsts = range(0, len(self.theta), self.n_seeds)
+        misfits = [self._misfit(i) for i in firsts]
         return summarise(
-            self.records, self.constraints, self.n_seeds, failed, [self._misfit(i) for i in firsts]
+            self.records, self.constraints, self.variants, self.n_seeds, failed, misfits
         )
 
     def failures(self) -> list[str]:

@@ -1,6 +1,8 @@
 """What an agent is asked for, and what it cannot be: refused in a sentence, with the remedy."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from itertools import product
 from typing import Any, Literal, get_args
 
 import jax
@@ -81,14 +83,43 @@ def check_way(
             raise ValueError(f"{name}= is a setting of way={there!r}, and this is way={way!r}")
 
 
-def check_single(settings: Mapping[str, Any]) -> None:
-    """Refuse several values of a setting: thresholds and seeds alone make a batch."""
-    for name, value in settings.items():
-        if isinstance(value, list | tuple | np.ndarray) and np.ndim(value) > 0:
+def combinations(kind: type[Any], settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What each block of learners has of its own: every combination of what has several values.
+
+    Numbers may differ between the learners of a batch; what shapes its program may not.
+
+    >>> from downside.training.batches import Batches
+    >>> combinations(Batches, {"kl": [0.01, 0.1], "damping": 0.1})
+    [{'kl': 0.01}, {'kl': 0.1}]
+    """
+    several = {name: _listed(name, value) for name, value in settings.items() if _is_many(value)}
+    for field in fields(kind):
+        if field.name in several and field.metadata.get("static"):
             raise ValueError(
-                f"{name} is {value!r}, and an agent has one value of it; thresholds and seeds "
-                "share a batch, and a study trains an agent for each value of anything else"
+                f"{field.name} is {settings[field.name]!r}, and the learners of a batch share one; "
+                "train an agent for each value, as a study does"
             )
+    return [dict(zip(several, row, strict=True)) for row in product(*several.values())]
+
+
+def check_single(settings: Mapping[str, Any]) -> None:
+    """Refuse several values of what is not bounded: they would be several frontiers."""
+    for name, value in settings.items():
+        if _is_many(value) and name not in ("threshold", "constraints"):
+            raise ValueError(
+                f"{name} is {value!r}, and a frontier has one value of it; make one for each"
+            )
+
+
+def _is_many(value: Any) -> bool:
+    return isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim > 0)
+
+
+def _listed(name: str, value: Any) -> list[Any]:
+    values = value.tolist() if isinstance(value, np.ndarray) else list(value)
+    if not values or any(_is_many(one) for one in values):
+        raise ValueError(f"{name} is {value!r}; give a value, or a list of values")
+    return values
 
 
 def check_ours(**options: Any) -> None:

@@ -219,9 +219,11 @@ def frontier_command(
             check_free(out, resume=resume)
             given = with_thresholds(given, quiet=quiet)
         specification = settled(out, given, "--thresholds", resume=resume)
-        agent = _train(out, specification, "frontier", quiet=quiet)
+        from downside.asking import check_single
         from downside.frontiers import Frontier
 
+        check_single(specification["settings"])
+        agent = _train(out, specification, "frontier", quiet=quiet)
         found = agent.evaluate(specification["n_eval_episodes"])
         bounds = tuple(float(each[0].threshold) for each in agent.constraints)
         frontier = Frontier(bounds, found, agent, f"{agent.steps:,} steps for each policy")

@@ -22,9 +22,9 @@ from downside.asking import (
     check_habits,
     check_ours,
     check_shortfalls,
-    check_single,
     check_size,
     check_way,
+    combinations,
 )
 from downside.bases import Basis
 from downside.bases.layout import Layout
@@ -154,7 +154,8 @@ def build(
     ``horizon`` is given. ``precision`` is that of all numbers of the run. In ``folder`` the run is
     saved while it learns, the last ``keep`` checkpoints of it; an agent that is made again with the
     same settings goes on from there. What is left are fields of `Batches` or, online, of
-    `ActorCritic`.
+    `ActorCritic`; where a number has several values, each combination of them has learners of its
+    own.
     """
     check_choice("way", way, get_args(Way))
     check_choice("precision", precision, get_args(Precision))
@@ -167,7 +168,7 @@ def build(
     check_habits(settings, known)
     check_way(way, settings, known, [field.name for field in fields(other)])
     check_names("setting for this way to learn", settings, known)
-    check_single(settings)
+    combinations(kind, settings)
     defaults: dict[str, Any] = {}
     if isinstance(env, Environment):
         check_ours(discount=discount, horizon=horizon, env_options=env_options, num_envs=num_envs)
@@ -227,19 +228,21 @@ def assemble(
     kind = Batches if made.way == "batches" else ActorCritic
     problem = env if hosting is None else problem_of(hosting.first, made.num_envs)
     reward = Reward(problem.discount)
+    variants = combinations(kind, made.settings)
     learners = [
         kind(
             env=problem,
             policy=made.policy,
             signals=(reward, *(c.signal(problem.discount, problem.horizon) for c in each)),
             thresholds=tuple(float(c.threshold) for c in each),
-            **made.settings,
+            **made.settings | variant,
         )
+        for variant in variants
         for each in made.bounds
     ]
     return Agent(
         learners,
-        made.bounds,
+        [each for _ in variants for each in made.bounds],
         made.n_seeds,
         made.seed,
         made.precision,
@@ -247,6 +250,7 @@ def assemble(
         keep,
         hosting,
         write_recipe({"env": {"ours": env} if hosting is None else _told(hosting), **vars(made)}),
+        [variant for variant in variants for _ in made.bounds],
     )
 
 

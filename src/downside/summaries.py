@@ -1,6 +1,7 @@
 """What a training has come to: a line for every threshold, and what went wrong."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -15,6 +16,7 @@ N_PARTS = 4
 def summarise(
     records: Report,
     constraints: Sequence[tuple[Constraint, ...]],
+    variants: Sequence[Mapping[str, Any]],
     n_seeds: int,
     failed: np.ndarray,
     remarks: Sequence[str | None],
@@ -27,7 +29,7 @@ def summarise(
     lines: list[str] = []
     for i, bounds in enumerate(constraints):
         mine = slice(i * n_seeds, (i + 1) * n_seeds)
-        words = [f"mean return {average(recent.returns[:, mine]):.4g}"]
+        words = [f"{lead(variants[i])}mean return {average(recent.returns[:, mine]):.4g}"]
         for j, constraint in enumerate(bounds):
             words.append(
                 f"risk {average(recent.risks[:, mine, j]):.4g} of {constraint.threshold:g}, "
@@ -41,6 +43,19 @@ def summarise(
         if remarks[i] is not None:
             lines.append(f"  {remarks[i]}")
     return "\n".join(lines)
+
+
+def lead(variant: Mapping[str, Any]) -> str:
+    """What a line begins with that speaks of learners with settings of their own.
+
+    >>> lead({"kl": 0.1, "damping": 1.0}), lead({})
+    ('kl=0.1, damping=1: ', '')
+    """
+    words = [
+        f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
+        for name, value in variant.items()
+    ]
+    return ", ".join(words) + ": " if words else ""
 
 
 def average(values: np.ndarray) -> float:

@@ -15,6 +15,7 @@ from downside.checks import check_choice
 from downside.evaluation import Evaluation, Evaluations
 from downside.frontiers import Frontier
 from downside.report.style import BLUE, ORANGE, RED, STYLE
+from downside.summaries import lead
 
 MOST_PANELS = 12
 WIDEST = 84
@@ -70,7 +71,8 @@ def plot_training(agent: Agent, path: str | Path | None = None) -> Figure:
         colours = _colours(len(blocks))
         for i, (mine, colour) in enumerate(zip(blocks, colours, strict=True)):
             bounds = [float(c.threshold) for c in agent.constraints[i]]
-            label = f"threshold {bounds[0]:.3g}" if bounds else "no bound"
+            bounded = f"threshold {bounds[0]:.3g}" if bounds else "no bound"
+            label = lead(agent.variants[i]) + bounded
             _over_training(rows[0, 0], steps, records.discounted[:, mine], colour, label)
             for j, bound in enumerate(bounds):
                 _over_training(rows[j, 1], steps, records.risks[:, mine, j], colour, label)

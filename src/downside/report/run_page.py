@@ -15,6 +15,7 @@ from downside.report.page import document, panel_html
 from downside.report.panels import Panel, inline
 from downside.report.risk_pictures import training_words
 from downside.report.style import N_POINTS
+from downside.summaries import lead
 
 FIGURE = "learning"
 Row = dict[str, Any]
@@ -65,14 +66,16 @@ def _told(facts: Mapping[str, Any]) -> dict[str, str]:
 def _lines(agent: Agent, found: Evaluations) -> str:
     """A line for each bound, coloured by whether all seeds hold; for the mean where none is."""
     lines: list[tuple[str, str]] = []
-    for block in found.blocks:
+    for variant, block in zip(agent.variants, found.blocks, strict=True):
+        words = lead(variant)
         if not block[0].bounds:
-            lines.append(("idle", f"no bound; {block.mean_words}"))
+            lines.append(("idle", f"{words}no bound; {block.mean_words}"))
         for j, verdict in enumerate(block.verdicts):
             held = [one.bounds[j].holds for one in block]
             unknown = any(one.bounds[j].sums is None for one in block)
             look = "holds" if all(held) else "correction" if any(held) else "fails"
-            lines.append(("undecided" if unknown else look, f"{verdict}; {block.mean_words}"))
+            look = "undecided" if unknown else look
+            lines.append((look, f"{words}{verdict}; {block.mean_words}"))
     lines += [("fails", words) for words in agent.failures()]
     items = "".join(f'<li class="{look}"><b>{escape(words)}</b></li>' for look, words in lines)
     return f'<ul class="lines" aria-label="The verdicts">{items}</ul>'
@@ -116,10 +119,11 @@ def _learning(agent: Agent) -> Panel:
 
 def labels_of(agent: Agent) -> list[str]:
     """What each threshold's learners are called."""
-    return [
+    bounds = [
         "no bound" if not each else " and ".join(f"{float(c.threshold):.4g}" for c in each)
         for each in agent.constraints
     ]
+    return [lead(variant) + bound for variant, bound in zip(agent.variants, bounds, strict=True)]
 
 
 def curves(steps: np.ndarray, values: np.ndarray, labels: Sequence[str], n_seeds: int) -> list[Row]:
@@ -153,7 +157,7 @@ def _frontier(agent: Agent, found: Evaluations) -> list[Panel]:
     """Mean against risk, where several bounds on one risk were trained."""
     bounds = [float(e[0].threshold) if len(e) == 1 else np.nan for e in agent.constraints]
     known = all("proxy" in one.measures for one in found)
-    if len(bounds) < 2 or not np.all(np.isfinite(bounds)) or not known:
+    if any(agent.variants) or len(bounds) < 2 or not np.all(np.isfinite(bounds)) or not known:
         return []
     upward = np.argsort(bounds, kind="stable").tolist()
     results = tuple(one for i in upward for one in found.blocks[i])
