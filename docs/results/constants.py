@@ -75,6 +75,7 @@ CONSTANTS = {
     "docs/benchmarks.md": (
         "95% of the trials keep the right arm above 0.95",
         "mean, LPM and minimum is 0.9",
+        "damping of 1 instead of 0.1",
     ),
     "docs/real_environments.md": (
         "intervals are 95%",

@@ -211,10 +211,11 @@ def benchmarks() -> dict[str, str]:
         "rich c": f"{find('at equal risk', rich, 'consumption', 0.1):.0%}",
     }
     for name, method in {"ppo": ppo, "ours": ours, "rich": rich}.items():
-        numbers[f"{name} late"] = f"{find('mean', method, 'portfolio', None, 300_000):.2f}"
+        numbers[f"{name} late"] = f"{find('mean', method, 'portfolio', None, 300_000):.3f}"
     for name, method in {"fsrl": scaled, "ours": ours, "rich": rich}.items():
-        later = find("at equal risk", method, "portfolio", 0.3, 300_000)
-        numbers[f"{name} 0.3 late"] = f"{later:.3f}"
+        for nu in (0.1, 0.3):
+            later = find("at equal risk", method, "portfolio", nu, 300_000)
+            numbers[f"{name} {nu} late"] = f"{later:.3f}"
     for nu in (0.1, 0.3):
         numbers[f"above {nu}"] = f"{find('risk', scaled, 'portfolio', nu) - nu:.2f}"
         numbers[f"fsrl {nu}"] = f"{find('at equal risk', scaled, 'portfolio', nu):.3f}"

@@ -12,6 +12,9 @@ from downside.training.run import Report
 N_PARTS = 4
 """Of the second half of the records, over each of which a multiplier is averaged."""
 
+FEW = 20
+"""Records from which nothing is said about the end: a multiplier on its way up grows too."""
+
 
 def summarise(
     records: Report,
@@ -82,7 +85,7 @@ def _is_infeasible(records: Report, mine: slice, j: int, threshold: float) -> tu
     """How many learners' multipliers kept growing while the risk stayed above; the least risk."""
     multipliers, risks = records.multipliers[:, mine, j], records.risks[:, mine, j]
     n = len(multipliers)
-    if n < 8:
+    if n < FEW:
         return 0, float("nan")
     late = slice(n // 2, None)
     parts = np.stack([part.mean(axis=0) for part in np.array_split(multipliers[late], N_PARTS)])

@@ -16,13 +16,15 @@ from random_mdps import random_mdp
 
 
 def test_the_average_of_policies_is_the_weighted_mean():
-    # The k-th of n policies weighs k (k + 1) ... (k + 7). If its parameter is k, the mean is
-    # 9 C(n + 9, 10) / C(n + 8, 9) - 8 = 0.9 n + 0.1.
-    settling = Settling(jnp.zeros(()), jnp.zeros(1), jnp.asarray(0))
+    # The k-th of n policies weighs k (k + 1) (k + 2) (k + 3). If its parameter is k, the mean is
+    # 5 C(n + 5, 6) / C(n + 4, 5) - 4 = (5 n + 1) / 6.
+    settling = Settling(jnp.zeros(()), jnp.zeros(1), bound_at=jnp.asarray(60))
     for n in range(1, 101):
-        settling = settling.averaged(jnp.array([float(n)]), jnp.asarray(n))
+        settling = settling.averaged(jnp.array([float(n)]), jnp.asarray(n), jnp.asarray(n))
         if n in (1, 7, 100):
-            assert float(settling.theta[0]) == pytest.approx(0.9 * n + 0.1, rel=1e-5)
+            assert float(settling.theta[0]) == pytest.approx((5 * n + 1) / 6, rel=1e-5)
+    slack_for_long = settling.averaged(jnp.array([7.0]), jnp.asarray(101), jnp.asarray(120))
+    assert float(slack_for_long.theta[0]) == 7.0
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,7 @@ def test_a_run_goes_on_with_its_clock_and_average_and_older_ones_begin_them(tmp_
 def slack_learner(multiplier, bound_at):
     return SimpleNamespace(
         steps=jnp.asarray(100_000),
-        settling=SimpleNamespace(clock=jnp.asarray(5e4), bound_at=jnp.asarray(bound_at)),
+        settling=Settling(jnp.asarray(5e4), jnp.zeros(6), jnp.asarray(bound_at)),
         multipliers=(FixedMultiplier(multiplier).init(),),
     )
 
@@ -99,7 +101,7 @@ def test_a_bound_that_never_binds_costs_nothing():
     mdp = random_mdp(np.random.default_rng(5), horizon=None, discount=0.9, n_actions=30)
     agent = NRCPO(mdp, target=Centralised(), threshold=[1e6, np.inf])
     agent.learn(40_000, progress_bar=False)
-    bounded, free = np.asarray(agent._state.learners.theta)
+    bounded, free = agent.theta
     np.testing.assert_array_equal(bounded, free)
 
 

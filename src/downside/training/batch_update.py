@@ -115,7 +115,8 @@ def improve(
     gradient = products(gain[:, None], score)[0] / n_steps
     fisher = fisher_of(score)
     spread = jnp.where(learner.spread > 0, learner.spread, fisher.size)
-    damping = agent.damping * spread + jnp.finfo(spread.dtype).tiny
+    damping = agent.damping * spread / (jnp.sqrt(slower) if agent.annealed else 1.0)
+    damping = damping + jnp.finfo(spread.dtype).tiny
     direction = fisher.invert(damping, gradient) if agent.direction == "natural" else gradient
     curvature = direction @ fisher.apply(direction)
     first = jnp.sqrt(2.0 * kl / jnp.where(curvature > 0, curvature, 1.0))
@@ -126,10 +127,12 @@ def improve(
     moved = kept_open(agent, learner, learner.theta + change)
     theta = jnp.where(pretrained, moved, learner.theta)
     settling = learner.settling
+    if settling is not None:
+        settling = settling.averaged(theta, learner.updates + 1, learner.steps)
     return replace(
         learner,
         theta=theta,
-        settling=None if settling is None else settling.averaged(theta, learner.updates + 1),
+        settling=settling,
         updates=learner.updates + pretrained.astype(learner.updates.dtype),
         spread=spread,
         reach=reach,

@@ -46,18 +46,19 @@ class Batches:
     its mean diagonal in the first batch. ``temperature`` rewards entropy, in the ``gain_unit``. The
     last three keep a policy from becoming deterministic before the multiplier has found its value,
     from where no sample would bring it back. Where ``annealed``, nats fall with the square of (1 +
-    steps / ``kl_steps``), the temperature with its cube and the multiplier's rate and weight with
-    its root: much entropy while the multiplier looks for its value and little in the end, and steps
-    whose lengths fall as 1 / n. Under a bound the temperature falls more slowly until the
-    multiplier is found, and the policy that is shown is an average of the last ones (see
-    `settling`). Where ``centred``, advantages are told from their mean in the batch: values that
-    lag behind a policy that improves leave one, which says nothing of an action and adds noise to
-    the direction. ``risk_unit`` is what a multiplier of 1 weighs against the spread of the return:
-    the first batch's "size" of what is bounded, or its "spread", in which excesses then count too.
-    ``gain_unit`` is the unit of the gains beside which temperature and step limit count: the spread
-    of the return in the "first" batch, or their own in this "batch", since the first may have met a
-    hundredth of the rewards that are to come, or losses a hundred times those that will be left.
-    After ``episode_limit`` steps an episode is cut short and begun anew (see `cutting`).
+    steps / ``kl_steps``), the temperature with its cube, the damping and the multiplier's rate
+    and weight with its root: much entropy while the multiplier looks for its value and little
+    in the end, steps whose lengths fall as 1 / n, and what is rarely tried still comes back. Under
+    a bound the temperature falls more slowly until the multiplier is found, and the policy that is
+    shown is an average of the last ones (see `settling`). Where ``centred``, advantages are told
+    from their mean in the batch: values that lag behind a policy that improves leave one, which
+    says nothing of an action and adds noise to the direction. ``risk_unit`` is what a multiplier of
+    1 weighs against the spread of the return: the first batch's "size" of what is bounded, or its
+    "spread", in which excesses then count too. ``gain_unit`` is the unit of the gains beside which
+    temperature and step limit count: the spread of the return in the "first" batch, or their own in
+    this "batch", since the first may have met a hundredth of the rewards that are to come, or
+    losses a hundred times those that will be left. After ``episode_limit`` steps an episode is cut
+    short and begun anew (see `cutting`).
     """
 
     env: Any

@@ -29,8 +29,9 @@ OUTWEIGHED = 100.0
 TRIED = 0.04
 """How often, at first, a state tries any action after the last multiplier has fallen to 0."""
 
-RECENT = 8.0
-"""The n-th policy counts about as n to this power: the last tenth of a run makes most of it."""
+RECENT = 4.0
+"""The n-th policy counts about as n to this power: most of it is made of the last quarter of a run,
+which is longer than most swings about a bound."""
 
 
 @record
@@ -48,10 +49,17 @@ class Settling:
         """After a batch."""
         return replace(self, clock=self.clock + pace * agent.period)
 
-    def averaged(self, theta: Float[Array, " P"], n: Int[Array, ""]) -> "Settling":
-        """With the n-th policy."""
+    def was_bound(self, steps: Int[Array, ""]) -> Array:
+        """Whether the last multiplier above 0 is not longer ago than it had taken until then."""
+        return steps - self.bound_at < self.bound_at
+
+    def averaged(
+        self, theta: Float[Array, " P"], n: Int[Array, ""], steps: Int[Array, ""]
+    ) -> "Settling":
+        """With the n-th policy; it alone where no bound has bound lately, and nothing swings."""
         weight = (RECENT + 1.0) / (n.astype(theta.dtype) + RECENT)
-        return replace(self, theta=self.theta + weight * (theta - self.theta))
+        average = self.theta + weight * (theta - self.theta)
+        return replace(self, theta=jnp.where(self.was_bound(steps), average, theta))
 
 
 def begin_settling(agent: Any, theta: Float[Array, " P"]) -> Settling | None:
@@ -73,22 +81,21 @@ def fading(agent: Any, learner: Any) -> Float[Array, ""]:
 
 
 def kept_open(agent: Any, learner: Any, theta: Float[Array, " P"]) -> Float[Array, " P"]:
-    """``theta``, with every action of a numbered state likely enough where bounds bound lately.
+    """``theta``, with every action of a numbered state likely enough after bounds have bound.
 
-    Lately: after the last multiplier has fallen to 0, for as long as it had taken until then. A
-    bound that never binds costs nothing, and one that does would make this cost risk. Each action
-    has its share of ``TRIED``, which falls with the square of the temperature's clock.
+    After the last multiplier has fallen to 0, for as long as it had taken until then. A bound that
+    never binds costs nothing, and one that does would make this cost risk. Each action has its
+    share of ``TRIED``, which falls with the square of the temperature's clock.
     """
     settling, policy = learner.settling, agent.policy
     if settling is None or not (isinstance(policy, Gibbs) and policy.is_table):
         return theta
     is_slack = jnp.sum(current_multipliers(agent, learner)) == 0.0
-    was_bound = learner.steps - settling.bound_at < settling.bound_at
     least = TRIED / policy.n_actions / slowness(agent, settling.clock) ** 2
     logits = theta.reshape(policy.n_actions, -1)
     floor = logsumexp(logits, axis=0) + jnp.log(least)
     opened = jnp.maximum(logits, floor).reshape(theta.shape)
-    return jnp.where(is_slack & was_bound, opened, theta)
+    return jnp.where(is_slack & settling.was_bound(learner.steps), opened, theta)
 
 
 def pace_of_clock(rule: Any, before: Any, excess: Float[Array, ""], after: Any) -> Array:
