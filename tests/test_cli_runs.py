@@ -89,6 +89,18 @@ def test_arguments_of_a_gymnasium_environment_arrive(lake):
     assert agent._recipe["env"]["options"] == {"is_slippery": False}
 
 
+def test_lists_of_settings_are_told_apart(tmp_path):
+    rules = '[{"pid": {"rate": 0.1}}, {"pid": {"rate": 0.3}}]'
+    options = ["--option", f"multiplier={rules}", "--total-timesteps", 2000]
+    ended = Ended("train", *BANDIT, *options, "--out", tmp_path / "run", "--json", "--quiet")
+    assert ended.code == 0, ended.errors
+    found = [row["variant"] for row in ended.json["thresholds"]]
+    assert found == ["multiplier.rate=0.1"] * 2 + ["multiplier.rate=0.3"] * 2
+    refused = Ended("frontier", *BANDIT[:3], *options, "--out", tmp_path / "frontier", "--quiet")
+    assert refused.code == 2
+    assert "and a frontier has one value of it; make one for each" in refused.errors
+
+
 def test_a_folder_with_a_run_is_refused_and_advice_given(bandit):
     ended = Ended("train", *BANDIT, "--out", bandit[0])
     assert ended.code == 2

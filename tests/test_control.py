@@ -353,10 +353,12 @@ def test_the_lpm_itself_can_be_bounded():
             lambda: NRCPO(Bandit(), target=1.0, threshold=1.0, kl=[0.1, -0.1]),
             "kl is -0.1",
         ),
-        (lambda: NAC(Bandit(), kl=[]), r"kl is \[\]; give a value, or a list of values"),
+        (lambda: NAC(Bandit(), kl=[]), r"kl is \[\]; give one value, a list of numbers"),
+        (lambda: NAC(Bandit(), lpm_target=[None, 1.0]), r"lpm_target is \[None, 1.0\]; give one"),
+        (lambda: NRCPO(Bandit(), target=1.0, threshold=[]), r"threshold is \[\]; give a number"),
         (
             lambda: NAC(Bandit(), multiplier=[FixedMultiplier(1.0), PID(0.1)]),
-            "may differ in numbers, not in sizes, policies or rules",
+            r"multiplier is \[FixedMultiplier.*or a list of rules of one kind",
         ),
         (
             lambda: frontier(Bandit(), target=1.0, thresholds=[0.1], kl=[0.01, 0.1]),
@@ -376,18 +378,22 @@ def test_learners_with_several_settings_in_a_batch_learn_as_they_would_alone(tmp
     rates = [PID(0.1), PID(0.5)]
     options = {"target": Centralised(), "threshold": [0.2, 0.6], "n_seeds": 2}
     make = lambda **settings: NRCPO(Bandit(), **options, **settings)  # noqa: E731
-    many = make(kl=[0.01, 0.1], multiplier=rates).learn(8000, **QUIET)
-    assert [variant["kl"] for variant in many.variants] == [0.01] * 4 + [0.1] * 4
+    many = make(multiplier=rates, kl=[0.01, 0.1]).learn(8000, **QUIET)
+    assert [variant["kl"] for variant in many.variants] == [0.01, 0.01, 0.1, 0.1] * 2
     assert many.theta.shape == (16, 3)
-    for kl, rate, mine in ((0.01, rates[1], slice(4, 8)), (0.1, rates[0], slice(8, 12))):
+    for kl, rate, mine in ((0.1, rates[0], slice(4, 8)), (0.01, rates[1], slice(8, 12))):
         alone = make(kl=kl, multiplier=rate).learn(8000, **QUIET)
         np.testing.assert_array_equal(many.theta[mine], alone.theta)
     assert not np.array_equal(many.theta[:4], many.theta[4:8])
-    lines = many.summary().splitlines()
-    assert lines[2].startswith("kl=0.01, multiplier=PID(rate=0.5")
-    assert "of 0.2" in lines[2]
+    name = "multiplier.rate=0.1, kl=0.1"
+    assert many.summary().splitlines()[2].startswith(f"{name}: mean return")
+    found = many.evaluate(200)
+    assert found.verdicts[2].startswith(f"{name}: bound: ")
+    assert found.to_frame()["variant"].unique(maintain_order=True)[1] == name
+    assert f"\n\n{name}\nbound: " in str(found)
     many.save(tmp_path)
     again = load(tmp_path)
+    assert again.labels == many.labels
     np.testing.assert_array_equal(again.learn(2000, **QUIET).theta, many.learn(2000, **QUIET).theta)
 
 

@@ -13,11 +13,12 @@ from jax.tree_util import Partial
 from downside.checks import check_count
 from downside.environments.misfits import check_observations
 from downside.evaluation import Evaluation, Evaluations
+from downside.evaluation.several import lead
 from downside.export import NumpyPolicy, act
 from downside.judging import evaluate_hosted, evaluate_ours, judged_by
 from downside.policies.actions import ActionMap
 from downside.signals import Constraint, as_target
-from downside.summaries import average, summarise
+from downside.summaries import average, names_of, summarise
 from downside.training import run
 from downside.training.callbacks import check_callback, says_stop
 from downside.training.describing import describe
@@ -40,8 +41,8 @@ class Agent:
     """Learners for every threshold and seed, trained together.
 
     Arrays over learners come in the order (threshold, seed). Where settings have several values, it
-    is (combination, threshold, seed): ``variants`` has what a combination has of its own, once for
-    each entry of ``constraints``.
+    is (combination, threshold, seed), the last of the settings changing fastest: ``variants`` has
+    what a combination has of its own, once for each entry of ``constraints``, ``labels`` in words.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Agent:
         self.env, self.policy = settings[0].env, settings[0].policy
         self.constraints, self.n_seeds, self.seed = list(constraints), n_seeds, seed
         self.variants = list(variants) or [{} for _ in settings]
+        self.labels = names_of(self.variants)
         self.precision: Precision = precision
         seeds = np.tile(np.arange(n_seeds), len(settings))  # every threshold meets the same noise
         with self._in_precision(), told_of_functions():
@@ -106,8 +108,8 @@ class Agent:
     def theta(self) -> np.ndarray:
         """The parameters of every learner's policy (learners, P).
 
-        Where entropy fades under a bound, they are an average of the last policies; records and
-        `summary` are of those that acted.
+        Where entropy fades and a bound has bound lately, they are an average of the last policies;
+        records and `summary` are of those that acted.
         """
         bounded = np.any(np.isfinite(self._thresholds), axis=1)
         return shown(self._state.learners, np.asarray(bounded))
@@ -189,7 +191,7 @@ class Agent:
         episode_start: Any = None,
         deterministic: bool = False,
     ) -> tuple[Any, Any]:
-        """An action for one observation or a batch, of the first seed's policy; and the state.
+        """An action for one observation or a batch, of the first learner's policy; and the state.
 
         The bound holds for the sampled policy, which is the default here; ``deterministic`` takes
         the most likely action. There is no state: what came is given back.
@@ -257,7 +259,8 @@ class Agent:
                         log_returns=log_returns,
                     )
                 )
-        return Evaluations(tuple(results), self.n_seeds)
+        labels = tuple(self.labels) if any(self.variants) else ()
+        return Evaluations(tuple(results), self.n_seeds, labels)
 
     def suggest_threshold(
         self, target: Any = None, order: float = 1, n_eval_episodes: int | None = None
@@ -294,9 +297,7 @@ class Agent:
         failed = np.asarray(self._state.learners.failed)
         firsts = range(0, len(self.theta), self.n_seeds)
         misfits = [self._misfit(i) for i in firsts]
-        return summarise(
-            self.records, self.constraints, self.variants, self.n_seeds, failed, misfits
-        )
+        return summarise(self.records, self.constraints, self.labels, self.n_seeds, failed, misfits)
 
     def failures(self) -> list[str]:
         """What stopped each learner that is no longer finite: quantity, step, likely cause."""
@@ -304,7 +305,7 @@ class Agent:
         pick = lambda tree, i: jax.tree.map(lambda x: x[i], tree)  # noqa: E731
         with self._in_precision():
             return [
-                f"learner {i}: "
+                f"learner {i}: {lead(self.labels[i // self.n_seeds])}"
                 + explain(pick(self._settings, i), pick(self._state.learners, i), self._keys[i])
                 for i in wrong
             ]

@@ -1,7 +1,7 @@
 """What an agent is asked for, and what it cannot be: refused in a sentence, with the remedy."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from itertools import product
 from typing import Any, Literal, get_args
 
@@ -102,23 +102,20 @@ def combinations(kind: type[Any], settings: Mapping[str, Any]) -> list[dict[str,
     return [dict(zip(several, row, strict=True)) for row in product(*several.values())]
 
 
-def check_single(settings: Mapping[str, Any]) -> None:
-    """Refuse several values of what is not bounded: they would be several frontiers."""
-    for name, value in settings.items():
-        if _is_many(value) and name not in ("threshold", "constraints"):
-            raise ValueError(
-                f"{name} is {value!r}, and a frontier has one value of it; make one for each"
-            )
-
-
 def _is_many(value: Any) -> bool:
-    return isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim > 0)
+    return isinstance(value, list | tuple) or getattr(value, "ndim", 0) > 0
 
 
 def _listed(name: str, value: Any) -> list[Any]:
-    values = value.tolist() if isinstance(value, np.ndarray) else list(value)
-    if not values or any(_is_many(one) for one in values):
-        raise ValueError(f"{name} is {value!r}; give a value, or a list of values")
+    """Several numbers, or rules of one kind."""
+    values = list(value) if isinstance(value, list | tuple) else np.asarray(value).tolist()
+    numbers = all(isinstance(one, int | float | np.number) for one in values)
+    rules = all(is_dataclass(one) and type(one) is type(values[0]) for one in values)
+    if not values or not (numbers or rules):
+        raise ValueError(
+            f"{name} is {value!r}; give one value, a list of numbers, or a list of rules of one "
+            "kind, such as [ds.PID(rate=0.1), ds.PID(rate=0.3)]"
+        )
     return values
 
 

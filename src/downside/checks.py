@@ -1,6 +1,6 @@
 """Refusing bad arguments: what came, what is allowed."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from sys import float_info
 from typing import Any
@@ -54,6 +54,19 @@ def check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
     """Refuse a name that is not one of ``allowed``."""
     if value not in allowed:
         raise ValueError(f"{name} is {value!r}; choose one of {', '.join(map(repr, allowed))}")
+
+
+def check_single(what: str, settings: Mapping[str, Any], advice: str) -> None:
+    """Refuse lists of values but of thresholds.
+
+    >>> check_single("a frontier", {"kl": [0.1, 0.2]}, "make one for each")
+    Traceback (most recent call last):
+    ValueError: kl is [0.1, 0.2], and a frontier has one value of it; make one for each
+    """
+    for name, value in settings.items():
+        several = isinstance(value, list | tuple) or getattr(value, "ndim", 0) > 0
+        if several and name not in ("threshold", "constraints"):
+            raise ValueError(f"{name} is {value!r}, and {what} has one value of it; {advice}")
 
 
 def check_names(what: str, names: Iterable[str], known: Iterable[str]) -> None:

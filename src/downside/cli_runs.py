@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 
 from downside import cli_options as options
+from downside.checks import check_single
 from downside.cli_errors import told_plainly
 from downside.runs import (
     RUN,
@@ -138,9 +139,11 @@ def train_command(
     else:
         _say("while it learnt, at the end:")
         _say("\n".join(f"  {line}" for line in agent.summary().splitlines()))
+        from downside.evaluation.several import lead
+
         _say(f"on {found[0].n_episodes:,} fresh episodes of each policy:")
         for block in found.blocks:
-            _say("  " + "; ".join([block.mean_words, *block.verdicts]))
+            _say(f"  {lead(block.label)}" + "; ".join([block.mean_words, *block.verdicts]))
         _say_next(out, specification, "train")
     _fail_if_broken(agent)
 
@@ -212,18 +215,18 @@ def frontier_command(
 ) -> None:
     """The best mean return for every bound on risk: table, CSV, Parquet and a picture."""
     given = options.typed(locals())
+    settings = given.get("settings", {})
     if not resume:
         given = {"n_seeds": 5, **given}
     with told_plainly():
+        check_single("a frontier", settings, "make one for each")
         if not (resume and holds_a_run(out)) and thresholds is None and "settings" in given:
             check_free(out, resume=resume)
             given = with_thresholds(given, quiet=quiet)
         specification = settled(out, given, "--thresholds", resume=resume)
-        from downside.asking import check_single
+        agent = _train(out, specification, "frontier", quiet=quiet)
         from downside.frontiers import Frontier
 
-        check_single(specification["settings"])
-        agent = _train(out, specification, "frontier", quiet=quiet)
         found = agent.evaluate(specification["n_eval_episodes"])
         bounds = tuple(float(each[0].threshold) for each in agent.constraints)
         frontier = Frontier(bounds, found, agent, f"{agent.steps:,} steps for each policy")
@@ -335,7 +338,8 @@ def _rows(found: "Evaluations") -> list[dict[str, Any]]:
     """For each threshold: mean and risk over the seeds, and how many hold."""
     rows: list[dict[str, Any]] = []
     for block in found.blocks:
-        row: dict[str, Any] = {"mean": block.over_seeds("mean").to_dict()}
+        row: dict[str, Any] = {"variant": block.label} if block.label else {}
+        row["mean"] = block.over_seeds("mean").to_dict()
         if bounds := block[0].bounds:
             row |= {"bound": bounds[0].name, "threshold": bounds[0].threshold}
             row["risk"] = [one.bounds[0].value for one in block]

@@ -1,7 +1,7 @@
 """NAC, RCPO and NRCPO: learning a policy, under constraints on risk or without.
 
-Three small constructors of one kind of agent. Each takes one of our environments; learners for
-several thresholds and seeds are trained as one batch.
+Three small constructors of one kind of agent. Learners for several thresholds, seeds and values of
+other settings are trained as one batch.
 """
 
 from collections.abc import Sequence
@@ -168,7 +168,6 @@ def build(
     check_habits(settings, known)
     check_way(way, settings, known, [field.name for field in fields(other)])
     check_names("setting for this way to learn", settings, known)
-    combinations(kind, settings)
     defaults: dict[str, Any] = {}
     if isinstance(env, Environment):
         check_ours(discount=discount, horizon=horizon, env_options=env_options, num_envs=num_envs)
@@ -194,7 +193,7 @@ def build(
         defaults["episode_limit"] = limit
     if kind is Batches and policy is None and isinstance(observations, spaces.Discrete):
         defaults |= TABULAR | (SEVERAL_STATES if observations.n > 1 else {})
-    settings = defaults | settings
+    settings |= {name: value for name, value in defaults.items() if name not in settings}
     if kind is Batches:
         check_size(chosen, observations)
     made = Made(
@@ -314,8 +313,10 @@ def _settle_constraints(options: dict[str, Any]) -> list[tuple[Constraint, ...]]
             "what is bounded? give target= and threshold=, such as target=100.0, threshold=5.0, "
             "or constraints=[ds.Constraint(...), ...]"
         )
-    values = np.atleast_1d(np.asarray(threshold, float)).tolist()
-    return [(Constraint(target, value, order),) for value in values]
+    values = np.atleast_1d(np.asarray(threshold, float))
+    if values.ndim > 1 or not values.size:
+        raise ValueError(f"threshold is {threshold!r}; give a number, or a list of numbers")
+    return [(Constraint(target, value, order),) for value in values.tolist()]
 
 
 def _policy_of_ours(env: Environment[Any], name: Any, basis: Basis | None) -> Policy:

@@ -11,8 +11,7 @@ import numpy as np
 import polars as pl
 
 from downside.agent import Agent
-from downside.asking import check_single
-from downside.checks import check_count
+from downside.checks import check_count, check_single
 from downside.control import NRCPO
 from downside.evaluation import Evaluations
 from downside.evaluation.comparison import difference
@@ -197,7 +196,7 @@ def frontier(
     (4, 2.0)
     """
     check_count("n_seeds", n_seeds, least=1)
-    check_single(options)
+    check_single("a frontier", options, "make one for each")
     if n_eval_episodes is not None:
         check_count("n_eval_episodes", n_eval_episodes, least=2)
 

@@ -214,6 +214,8 @@ def _target(signals: Any, value: Any) -> Any:
 
 
 def _multiplier(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_multiplier(each) for each in cast("list[Any]", value)]
     rules = importlib.import_module("downside.agents.multiplier")
     named = {"ascent": rules.Ascent, "pid": rules.PID, "fixed": rules.FixedMultiplier}
     if isinstance(value, Mapping) and len(cast("Mapping[str, Any]", value)) == 1:

@@ -1,11 +1,13 @@
 """What a training has come to: a line for every threshold, and what went wrong."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import jax
 import numpy as np
 
+from downside.evaluation.several import lead
 from downside.signals import Constraint
 from downside.training.run import Report
 
@@ -13,26 +15,26 @@ N_PARTS = 4
 """Of the second half of the records, over each of which a multiplier is averaged."""
 
 FEW = 20
-"""Records from which nothing is said about the end: a multiplier on its way up grows too."""
+"""With fewer records nothing is said of the end: a multiplier on its way up grows too."""
 
 
 def summarise(
     records: Report,
     constraints: Sequence[tuple[Constraint, ...]],
-    variants: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
     n_seeds: int,
     failed: np.ndarray,
     remarks: Sequence[str | None],
 ) -> str:
     """Mean, risk and multiplier over the last tenth of the records, and notes.
 
-    ``remarks`` has one for each line, or None.
+    ``names`` and ``remarks`` have one for each line, "" or None where there is nothing to say.
     """
     recent = jax.tree.map(lambda x: x[-max(1, len(records.returns) // 10) :], records)
     lines: list[str] = []
     for i, bounds in enumerate(constraints):
         mine = slice(i * n_seeds, (i + 1) * n_seeds)
-        words = [f"{lead(variants[i])}mean return {average(recent.returns[:, mine]):.4g}"]
+        words = [f"{lead(names[i])}mean return {average(recent.returns[:, mine]):.4g}"]
         for j, constraint in enumerate(bounds):
             words.append(
                 f"risk {average(recent.risks[:, mine, j]):.4g} of {constraint.threshold:g}, "
@@ -48,17 +50,29 @@ def summarise(
     return "\n".join(lines)
 
 
-def lead(variant: Mapping[str, Any]) -> str:
-    """What a line begins with that speaks of learners with settings of their own.
+def names_of(variants: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What blocks of learners are called: the numbers in which their settings differ.
 
-    >>> lead({"kl": 0.1, "damping": 1.0}), lead({})
-    ('kl=0.1, damping=1: ', '')
+    >>> from downside.agents import PID
+    >>> names_of([{"multiplier": PID(rate=0.1)}, {"multiplier": PID(rate=0.3)}])
+    ['multiplier.rate=0.1', 'multiplier.rate=0.3']
     """
-    words = [
-        f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}"
-        for name, value in variant.items()
-    ]
-    return ", ".join(words) + ": " if words else ""
+    flat = [dict(_numbers_of(variant)) for variant in variants]
+    differing = [name for name in flat[0] if len({str(each[name]) for each in flat}) > 1]
+    return [", ".join(f"{name}={_short(each[name])}" for name in differing) for each in flat]
+
+
+def _numbers_of(variant: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in variant.items():
+        if is_dataclass(value):
+            for field in fields(value):
+                yield f"{name}.{field.name}", getattr(value, field.name)
+        else:
+            yield name, value
+
+
+def _short(value: Any) -> str:
+    return f"{float(value):.4g}" if isinstance(value, float | np.floating) else str(value)
 
 
 def average(values: np.ndarray) -> float:

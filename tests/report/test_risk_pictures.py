@@ -64,9 +64,15 @@ def test_bands_are_quantiles_of_the_paths(kind):
 @pytest.mark.parametrize("kind", ["histogram", "probability", "fan", "underwater"])
 def test_several_policies_are_drawn_together(kind, tmp_path):
     results = tuple(policy(shift) for shift in (0.0, 0.01, 0.02, 0.03))
-    figure = Evaluations(results, 2).plot(tmp_path / f"{kind}.png", kind)
+    labels = ("kl=0.1", "kl=0.2")
+    figure = Evaluations(results, 2, labels).plot(tmp_path / f"{kind}.png", kind)
     shown = [axes for axes in figure.axes if axes.axison]
-    assert len(shown) == (1 if kind == "probability" else 2)
+    if kind == "probability":
+        words = [text.get_text() for text in shown[0].get_legend().get_texts()]
+    else:
+        words = [axes.get_title() for axes in shown]
+    assert words[0].startswith(labels[0])
+    assert words[1].startswith(labels[1])
 
 
 @pytest.mark.parametrize(

@@ -165,6 +165,15 @@ def test_a_slip_in_a_file_is_named_with_what_is_meant(tmp_path, old, new, words)
         ({"env": "downside/Tree-v0", "experiment": "bandit"}, "experiment and env"),
         ({"experiment": "bandits"}, "did you mean bandit?"),
         ({"experiment": "bandit", "scale": "tiny"}, "choose one of 'smoke'"),
+        (
+            {
+                "env": "downside/Bandit-v0",
+                "algorithm": "nac",
+                "total_timesteps": 9,
+                "settings": {"kl": [0.1, 0.2]},
+            },
+            "kl is [0.1, 0.2], and a trial has one value of it; put the values into the grid",
+        ),
         ({"function": "nowhere:f"}, "cannot be imported"),
         ({"function": "math:hypot", "argument": {}}, "did you mean arguments?"),
         ({**SQUARES, "arguments": {"x": 1, "note": 2}}, "square 'note'; did you mean notes?"),

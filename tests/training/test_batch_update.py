@@ -14,34 +14,36 @@ from downside.training.batch_update import improve
 from downside.training.batches import Batches, Steps
 
 N_STEPS = 50
+POLICY = Gibbs(OneHot(1), 3)
+THETA = jnp.array([0.4, -0.3, 0.1])  # not uniform, so that entropy has a gradient too
 
 
-def step_of(unit, scale, before=1.0):
-    """The policy step from gains times ``scale``, where the first batch had them times ``before``.
-
-    The policy is not uniform, so that entropy has a gradient too.
-    """
-    policy = Gibbs(OneHot(1), 3)
-    settings = {"temperature": 0.2, "kl": 1e-3, "gain_unit": unit}
-    agent = Batches(Bandit(), policy, (Reward(1.0),), **settings)
-    learner = start(agent, jax.random.key(3))
-    theta = jnp.array([0.4, -0.3, 0.1])
+def batch():
+    """Steps of the policy, and their gains."""
     obs = jnp.asarray(0)
     rng = np.random.default_rng(4)
     actions = jnp.asarray(rng.integers(0, 3, N_STEPS))
     steps = Steps(
         x=jnp.ones((N_STEPS, 1)),
         next_x=jnp.ones((N_STEPS, 1)),
-        score=jax.vmap(lambda a: policy.score(theta, obs, a))(actions),
-        log_prob=jax.vmap(lambda a: policy.log_prob(theta, obs, a))(actions),
+        score=jax.vmap(lambda a: POLICY.score(THETA, obs, a))(actions),
+        log_prob=jax.vmap(lambda a: POLICY.log_prob(THETA, obs, a))(actions),
         cumulants=jnp.zeros((N_STEPS, 1)),
         discounts=jnp.ones((N_STEPS, 1)),
         over=jnp.zeros(N_STEPS, bool),
     )
-    gains = jnp.asarray(rng.normal(0.3, 1.0, (N_STEPS, 1)), jnp.float32)
-    first = improve(agent, replace(learner, theta=theta), steps, before * gains)
-    second = improve(agent, replace(first, theta=theta), steps, scale * gains)
-    return np.asarray(second.theta - theta)
+    return steps, jnp.asarray(rng.normal(0.3, 1.0, (N_STEPS, 1)), jnp.float32)
+
+
+def step_of(unit, scale, before=1.0):
+    """The policy step from gains times ``scale``; those of the first batch times ``before``."""
+    settings = {"temperature": 0.2, "kl": 1e-3, "gain_unit": unit}
+    agent = Batches(Bandit(), POLICY, (Reward(1.0),), **settings)
+    learner = start(agent, jax.random.key(3))
+    steps, gains = batch()
+    first = improve(agent, replace(learner, theta=THETA), steps, before * gains)
+    second = improve(agent, replace(first, theta=THETA), steps, scale * gains)
+    return np.asarray(second.theta - THETA)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 30.0])
@@ -53,13 +55,29 @@ def test_in_units_of_the_batch_a_step_does_not_depend_on_how_large_gains_have_be
 
 def test_in_units_of_the_first_batch_it_does():
     # Of gains a thousandth as large, entropy is all that is left: towards the uniform policy.
-    away = jnp.array([0.4, -0.3, 0.1])
-    assert step_of("first", 1e-3) @ away < 0.0
+    assert step_of("first", 1e-3) @ THETA < 0.0
     assert np.linalg.norm(step_of("first", 1e-3) - step_of("first", 1.0)) > 1e-2
+
+
+@pytest.mark.parametrize("annealed", [False, True])
+def test_damping_fades_with_the_root_of_time_where_it_is_annealed(annealed):
+    # After three times kl_steps, that is to half: w is along (F + damping)^-1 mean[score A].
+    steps, gains = batch()
+    settings = {"temperature": 0.0, "damping": 0.5, "kl_steps": 1e4, "annealed": annealed}
+    agent = Batches(Bandit(), POLICY, (Reward(1.0),), **settings)
+    learner = start(agent, jax.random.key(3))
+    late = replace(learner, theta=THETA, steps=jnp.asarray(30_000), spread=jnp.asarray(2.0))
+    moved = np.asarray(improve(agent, late, steps, gains).theta - THETA, float)
+    score = np.asarray(steps.score, float)
+    damped = score.T @ score / N_STEPS + (0.5 if annealed else 1.0) * np.eye(3)
+    expected = np.linalg.solve(damped, score.T @ np.asarray(gains, float)[:, 0] / N_STEPS)
+    np.testing.assert_allclose(
+        moved / np.linalg.norm(moved), expected / np.linalg.norm(expected), atol=1e-5
+    )
 
 
 def test_gains_of_nothing_leave_entropy_alone():
     for unit in ("first", "batch"):
         found = step_of(unit, 0.0)
         assert np.all(np.isfinite(found))
-        assert found @ jnp.array([0.4, -0.3, 0.1]) < 0.0
+        assert found @ THETA < 0.0

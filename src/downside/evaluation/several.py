@@ -21,7 +21,8 @@ class Evaluations(Sequence[Evaluation]):
     """The evaluations of an agent's policies, in the order (threshold, seed).
 
     A sequence of them: ``evaluations[0]`` is the first policy's. A block holds the seeds of one
-    threshold; all of them met the same noise.
+    threshold; all of them met the same noise. Where settings have several values, the order is
+    (combination, threshold, seed), and ``labels`` has what the combination of each block is called.
 
     >>> rng = np.random.default_rng(0)
     >>> seeds = [Evaluation.of_episodes(rng.normal(m, 1.0, 2000), target=0.0) for m in (1.0, 1.2)]
@@ -32,6 +33,7 @@ class Evaluations(Sequence[Evaluation]):
 
     results: tuple[Evaluation, ...]
     n_seeds: int = 1
+    labels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.results or len(self.results) % self.n_seeds:
@@ -54,7 +56,15 @@ class Evaluations(Sequence[Evaluation]):
     def blocks(self) -> list["Evaluations"]:
         """One for each threshold, with its seeds."""
         n = self.n_seeds
-        return [Evaluations(self.results[i : i + n], n) for i in range(0, len(self), n)]
+        return [
+            Evaluations(self.results[i : i + n], n, self.labels[i // n : i // n + 1])
+            for i in range(0, len(self), n)
+        ]
+
+    @property
+    def label(self) -> str:
+        """What the combination of settings of the first block is called; "" where there is one."""
+        return self.labels[0] if self.labels else ""
 
     def over_seeds(self, name: str) -> Interval:
         """A measure's mean over the seeds of one threshold, with its interval.
@@ -62,7 +72,7 @@ class Evaluations(Sequence[Evaluation]):
         The interval covers the spread over seeds (Student's) and the episodes (bootstrap).
         """
         if len(self.blocks) > 1:
-            raise ValueError("several thresholds have no mean; take one of .blocks")
+            raise ValueError("several thresholds or settings have no mean; take one of .blocks")
         found = [one.replicates[name] for one in self]
         return Interval.over_seeds(
             np.array([value for value, _ in found]),
@@ -73,7 +83,13 @@ class Evaluations(Sequence[Evaluation]):
     @property
     def verdicts(self) -> list[str]:
         """A line for each bound: the bound, the measured risk, how many seeds hold."""
-        return [line for block in self._settled() for line in block.lines()]
+        blocks = list(self._settled())
+        named = len(blocks) > 1
+        return [
+            lead(each.block.label if named else "") + line
+            for each in blocks
+            for line in each.lines()
+        ]
 
     @property
     def mean_words(self) -> str:
@@ -88,16 +104,25 @@ class Evaluations(Sequence[Evaluation]):
             "n_seeds": self.n_seeds,
             "verdicts": self.verdicts,
             "policies": [
-                {"block": i // self.n_seeds, "seed": i % self.n_seeds, **one.to_dict()}
+                {
+                    "block": i // self.n_seeds,
+                    **({"variant": self.labels[i // self.n_seeds]} if self.labels else {}),
+                    "seed": i % self.n_seeds,
+                    **one.to_dict(),
+                }
                 for i, one in enumerate(self)
             ],
         }
 
     def to_frame(self) -> pl.DataFrame:
-        """A row for each policy and measure: block, threshold, seed, measure, value, low, high."""
+        """A row for each policy and measure: block, threshold, seed, measure, value, low, high.
+
+        Where settings have several values, the column ``variant`` has those of the policy.
+        """
         frames = [
             one.to_frame().select(
                 pl.lit(i // self.n_seeds).alias("block"),
+                *(pl.lit(x).alias("variant") for x in self.labels[i // self.n_seeds :][:1]),
                 pl.lit(_threshold(one)).alias("threshold"),
                 pl.lit(i % self.n_seeds).alias("seed"),
                 pl.all(),
@@ -113,7 +138,9 @@ class Evaluations(Sequence[Evaluation]):
     def __str__(self) -> str:
         if len(self) == 1:
             return str(self[0])
-        parts = ["\n".join([*block.lines(), *block.table()]) for block in self._settled()]
+        parts = [
+            "\n".join([*each.title(), *each.lines(), *each.table()]) for each in self._settled()
+        ]
         return "\n\n".join([*parts, "\n".join(self._all_notes())])
 
     def _settled(self) -> Iterator["_Block"]:
@@ -135,6 +162,9 @@ class _Block:
 
     def __init__(self, block: Evaluations) -> None:
         self.block = block
+
+    def title(self) -> list[str]:
+        return [self.block.label] if self.block.label else []
 
     def lines(self) -> list[str]:
         return [self._verdict(j) for j in range(len(self.block[0].bounds))]
@@ -172,6 +202,15 @@ class _Block:
                 line += f"  {min(values):.4g} to {max(values):.4g}"
             lines.append(line.rstrip())
         return lines
+
+
+def lead(label: str) -> str:
+    """What a line begins with that speaks of learners with settings of their own.
+
+    >>> lead("kl=0.1"), lead("")
+    ('kl=0.1: ', '')
+    """
+    return f"{label}: " if label else ""
 
 
 def _is_near(bound: Bound) -> bool:

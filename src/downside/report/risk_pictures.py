@@ -13,11 +13,12 @@ from matplotlib.figure import Figure
 from downside.agent import Agent
 from downside.checks import check_choice
 from downside.evaluation import Evaluation, Evaluations
+from downside.evaluation.several import lead
 from downside.frontiers import Frontier
 from downside.report.style import BLUE, ORANGE, RED, STYLE
-from downside.summaries import lead
 
 MOST_PANELS = 12
+SHORT_LABEL = 20  # characters of which six fit beside each other
 WIDEST = 84
 """Letters of a title in one line."""
 
@@ -72,7 +73,7 @@ def plot_training(agent: Agent, path: str | Path | None = None) -> Figure:
         for i, (mine, colour) in enumerate(zip(blocks, colours, strict=True)):
             bounds = [float(c.threshold) for c in agent.constraints[i]]
             bounded = f"threshold {bounds[0]:.3g}" if bounds else "no bound"
-            label = lead(agent.variants[i]) + bounded
+            label = lead(agent.labels[i]) + bounded
             _over_training(rows[0, 0], steps, records.discounted[:, mine], colour, label)
             for j, bound in enumerate(bounds):
                 _over_training(rows[j, 1], steps, records.risks[:, mine, j], colour, label)
@@ -90,7 +91,8 @@ def plot_training(agent: Agent, path: str | Path | None = None) -> Figure:
         for axes in rows[1:, 0]:
             axes.set_axis_off()
         handles, labels = rows[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False)
+        columns = 6 if max(map(len, labels)) < SHORT_LABEL else 2
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
         if n_seeds > 1:
             figure.suptitle(f"median of {n_seeds} seeds, and the range of all")
         return _finish(figure, path)
@@ -111,7 +113,8 @@ def _panels(several: Evaluations, draw: Callable[[Axes, Evaluations], None]) -> 
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes, block in zip(panels, blocks, strict=False):
         draw(axes, block)
-        axes.set_title("\n".join(_verdict(block, short=len(blocks) > 1)), fontsize=8)
+        title = [*block.labels, *_verdict(block, short=len(blocks) > 1)]
+        axes.set_title("\n".join(title), fontsize=8)
     for axes in panels[len(blocks) :]:
         axes.set_axis_off()
     return figure
@@ -164,6 +167,7 @@ def _probabilities(several: Evaluations) -> Figure:
             if (len(blocks) > 1 and block[0].bounds)
             else "P(return < x)"
         )
+        label = lead(block.label) + label
         axes.plot(grid, curves.mean(axis=0), color=colour, lw=1.4, label=label)
     about = _about(blocks[0])
     if len(blocks) == 1 or _target_word(several[0]) == "target":

@@ -9,13 +9,13 @@ import numpy as np
 
 from downside.agent import Agent
 from downside.evaluation import Evaluations
+from downside.evaluation.several import lead
 from downside.frontiers import Frontier
 from downside.report.charts import ALL, Axis, Json, Picker, learning_curves
 from downside.report.page import document, panel_html
 from downside.report.panels import Panel, inline
 from downside.report.risk_pictures import training_words
 from downside.report.style import N_POINTS
-from downside.summaries import lead
 
 FIGURE = "learning"
 Row = dict[str, Any]
@@ -66,8 +66,8 @@ def _told(facts: Mapping[str, Any]) -> dict[str, str]:
 def _lines(agent: Agent, found: Evaluations) -> str:
     """A line for each bound, coloured by whether all seeds hold; for the mean where none is."""
     lines: list[tuple[str, str]] = []
-    for variant, block in zip(agent.variants, found.blocks, strict=True):
-        words = lead(variant)
+    for block in found.blocks:
+        words = lead(block.label)
         if not block[0].bounds:
             lines.append(("idle", f"{words}no bound; {block.mean_words}"))
         for j, verdict in enumerate(block.verdicts):
@@ -123,7 +123,7 @@ def labels_of(agent: Agent) -> list[str]:
         "no bound" if not each else " and ".join(f"{float(c.threshold):.4g}" for c in each)
         for each in agent.constraints
     ]
-    return [lead(variant) + bound for variant, bound in zip(agent.variants, bounds, strict=True)]
+    return [lead(label) + bound for label, bound in zip(agent.labels, bounds, strict=True)]
 
 
 def curves(steps: np.ndarray, values: np.ndarray, labels: Sequence[str], n_seeds: int) -> list[Row]:

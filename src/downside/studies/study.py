@@ -13,7 +13,13 @@ from typing import Any, cast, final, get_args
 from unicodedata import normalize
 from urllib.parse import quote
 
-from downside.checks import check_choice, check_count, check_names, check_positive
+from downside.checks import (
+    check_choice,
+    check_count,
+    check_names,
+    check_positive,
+    check_single,
+)
 from downside.experiments.catalogue import EXPERIMENTS, Scale
 from downside.specification import DEFAULTS, completed, load
 from downside.studies.checking import check_arguments, check_name, check_table, check_values
@@ -166,7 +172,9 @@ def complete(specification: Mapping[str, Any]) -> dict[str, Any]:
     check_count("gpus", resources["gpus"], least=0)
     inner = {key: value for key, value in specification.items() if key not in RESOURCES}
     if kind == "env":
-        return {**completed(inner), **resources}
+        whole = completed(inner)
+        check_single("a trial", whole["settings"], "put the values into the grid")
+        return {**whole, **resources}
     whole = {**KINDS[kind], **inner}
     if kind == "experiment":
         check_names("experiment", [whole["experiment"]], EXPERIMENTS)

@@ -78,7 +78,6 @@ def learner_rows(
 def _common(agent: Agent, i: int, constraints: tuple[Constraint, ...]) -> dict[str, Any]:
     row: dict[str, Any] = {"learner": i, "seed": agent.seed, "seed_index": i % agent.n_seeds}
     row["steps"] = agent.steps
-    row |= agent.variants[i // agent.n_seeds]
     if constraints:
         first = constraints[0]
         row |= {"threshold": float(first.threshold), "order": float(first.order)}

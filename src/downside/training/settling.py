@@ -5,7 +5,7 @@ brings back what it no longer tries. So its entropy fades by a clock that goes s
 multiplier looks for its value, and after a multiplier has fallen to 0, what it had pushed aside is
 tried now and then: else a learner that fell far below its bound would stay there. And a policy
 under a bound swings about it, since policy and multiplier chase each other; what settles is the
-average of its parameters.
+average of its parameters, which is shown unless no bound has bound for long.
 """
 
 from dataclasses import replace
@@ -50,7 +50,7 @@ class Settling:
         return replace(self, clock=self.clock + pace * agent.period)
 
     def was_bound(self, steps: Int[Array, ""]) -> Array:
-        """Whether the last multiplier above 0 is not longer ago than it had taken until then."""
+        """Whether a multiplier was above 0 in the second half of the steps so far."""
         return steps - self.bound_at < self.bound_at
 
     def averaged(
