@@ -15,7 +15,6 @@ import typer
 from rich.console import Console
 
 from downside import cli_options as options
-from downside.checks import check_single
 from downside.cli_errors import told_plainly
 from downside.runs import (
     RUN,
@@ -219,6 +218,8 @@ def frontier_command(
     if not resume:
         given = {"n_seeds": 5, **given}
     with told_plainly():
+        from downside.checks import check_single
+
         check_single("a frontier", settings, "make one for each")
         if not (resume and holds_a_run(out)) and thresholds is None and "settings" in given:
             check_free(out, resume=resume)
