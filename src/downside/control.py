@@ -49,7 +49,9 @@ from downside.policies.base import Policy
 from downside.recipes import write_recipe
 from downside.signals import Centralised, Constraint, Reward
 from downside.training.batches import Batches
+from downside.training.counting import MOST_MOVES
 from downside.training.cutting import usual_limit
+from downside.training.fisher import states_of
 from downside.training.hosting import Hosting
 
 SPREAD: dict[str, Any] = {
@@ -77,6 +79,19 @@ SEVERAL_STATES = {
 }
 """Every state learns for itself: each needs entropy, lest it settle on what it tried first, or
 on what was best before the multiplier had found its value. It fades, since it costs reward."""
+
+COUNTED = {
+    "counted": True,
+    "period": 1000,
+    "kl_steps": 2e4,
+    "step_limit": 4.0,
+    "memory": 0.998,
+}
+"""Where steps can be counted, too: what is learnt from a batch is known better, so batches may be
+shorter and entropy fade sooner."""
+
+NOT_COUNTED = {"ridge", "trace_decay", "damping", "gain_unit", "centred", "value_features"}
+"""Settings that have no part in counting: who gives one of them wants values by regression."""
 
 
 def NAC(env: Any, *args: Any, **options: Any) -> Agent:  # noqa: N802
@@ -193,6 +208,9 @@ def build(
         defaults["episode_limit"] = limit
     if kind is Batches and policy is None and isinstance(observations, spaces.Discrete):
         defaults |= TABULAR | (SEVERAL_STATES if observations.n > 1 else {})
+        if limit is not None and _can_be_counted(chosen, settings):
+            period = COUNTED["period"] if COUNTED["period"] % num_envs == 0 else HOST["period"]
+            defaults |= COUNTED | {"period": period}
     settings |= {name: value for name, value in defaults.items() if name not in settings}
     if kind is Batches:
         check_size(chosen, observations)
@@ -280,6 +298,14 @@ def _on_host(kind: type[Any], num_envs: int, settings: dict[str, Any]) -> dict[s
             f"give period={-(-period // num_envs) * num_envs}"
         )
     return HOST if kind is Batches else {}
+
+
+def _can_be_counted(policy: Policy, settings: dict[str, Any]) -> bool:
+    """Whether the steps of a discounted problem without a horizon are counted by default."""
+    n_states = states_of(policy)
+    if n_states is None or NOT_COUNTED & set(settings) or not settings.get("counted", True):
+        return False
+    return n_states > 1 and n_states * policy.n_params <= MOST_MOVES
 
 
 def _copies_of(hosting: Hosting, num_envs: int) -> int:

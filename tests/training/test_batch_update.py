@@ -31,6 +31,8 @@ def batch():
         cumulants=jnp.zeros((N_STEPS, 1)),
         discounts=jnp.ones((N_STEPS, 1)),
         over=jnp.zeros(N_STEPS, bool),
+        action=actions,
+        time=jnp.zeros(N_STEPS, int),
     )
     return steps, jnp.asarray(rng.normal(0.3, 1.0, (N_STEPS, 1)), jnp.float32)
 

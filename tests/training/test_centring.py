@@ -30,6 +30,8 @@ def test_centred_advantages_are_told_from_their_mean(centred, change):
     )
     learner = replace(start(agent, jax.random.key(0)), theta=jnp.zeros(1))
     none = jnp.zeros((2, 1))
-    steps = Steps(none, none, jnp.array([[1.0], [3.0]]), jnp.zeros(2), none, none, jnp.zeros(2))
+    steps = Steps(
+        none, none, jnp.array([[1.0], [3.0]]), jnp.zeros(2), none, none, *[jnp.zeros(2)] * 3
+    )
     found = improve(agent, learner, steps, jnp.array([[4.0], [2.0]]))
     np.testing.assert_allclose(found.theta, [change], rtol=1e-6)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from downside.agents import ActorCritic
-from downside.bases import Polynomial
+from downside.bases import OneHot, Polynomial
 from downside.critics import LSTD
 from downside.environments import Portfolio
 from downside.policies import Gibbs
@@ -18,8 +18,10 @@ from downside.training.batches import Batches
 from downside.training.mean_reward import MeanReward
 from downside.training.recorded import Hosted, Recorded, learn_recorded, start_recorded
 from downside.training.run import stack
+from random_mdps import random_mdp
 
 ENV = Portfolio(discount=0.97)
+MDP = random_mdp(np.random.default_rng(3), horizon=None, discount=0.97, n_states=6)
 GIBBS = Gibbs(Polynomial(6), 11)
 PERIODS = 3
 
@@ -36,6 +38,9 @@ def settings(case):
     options = {"env": ENV, "policy": GIBBS, "thresholds": (0.05,), "period": 120}
     if case == "batches":
         return Batches(signals=signals(Centralised()), **options)
+    if case == "counted":
+        table = {"env": MDP, "policy": Gibbs(OneHot(6), 2), "thresholds": (0.05,), "period": 120}
+        return Batches(signals=signals(Centralised(), MDP), annealed=True, counted=True, **table)
     if case == "td error, learnt mean":
         return Batches(signals=signals(TDError()), mean_reward=model(), **options)
     online = {"signals": signals(Centralised()), "critic_step_size": 0.02, **options}
@@ -97,12 +102,14 @@ def compiled_periods(agent, key):
 
 
 @pytest.mark.parametrize(
-    "case", ["batches", "td error, learnt mean", "online", "plain gradient", "least squares"]
+    "case",
+    ["batches", "td error, learnt mean", "counted", "online", "plain gradient", "least squares"],
 )
 def test_it_learns_the_same_from_the_same_steps(case):
     agent, key = settings(case), jax.random.key(8)
-    example = np.zeros(ENV.observation_space.shape, np.float32)
-    hosted = replace(agent, env=Hosted(ENV.discount, example, ENV.horizon))
+    env, space = agent.env, agent.env.observation_space
+    example = np.zeros(space.shape, np.int32 if case == "counted" else np.float32)
+    hosted = replace(agent, env=Hosted(env.discount, example, env.horizon))
     many, keys = stack([hosted]), key[None]
     found = start_recorded(many, keys)
     begun = found.theta
@@ -119,7 +126,8 @@ def test_it_learns_the_same_from_the_same_steps(case):
         np.testing.assert_allclose(found.episode.sums[0, 0], expected.episode.sums, rtol=1e-4)
         assert report.episodes[0] == expected.episodes
     assert np.abs(found.theta - begun).max() > 5e-3
-    assert int(found.episodes[0]) == PERIODS * 120 // ENV.horizon
+    if env.horizon is not None:
+        assert int(found.episodes[0]) == PERIODS * 120 // env.horizon
 
 
 def test_streams_are_learnt_from_apart():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from downside.agents import ActorCritic
-from downside.bases import Fourier, Polynomial
+from downside.bases import Fourier, OneHot, Polynomial
 from downside.batching import fitting_tile
 from downside.environments import Bandit, Consumption, Portfolio
 from downside.experiments import consumption_runs
@@ -17,13 +17,25 @@ from downside.policies import Gibbs
 from downside.signals import Centralised, Proxy, Reward
 from downside.training import run
 from downside.training.batches import Batches
+from random_mdps import random_mdp
 
 PORTFOLIO = Portfolio(discount=0.99)
 SIGNALS = (Reward(0.99), Proxy(Centralised(), 0.99, 50))
 POLICY = Gibbs(Polynomial(6), 11)
+MDP = random_mdp(np.random.default_rng(3), horizon=None, discount=0.9, n_states=6)
 WAYS = {
     "online": lambda nu: ActorCritic(PORTFOLIO, POLICY, SIGNALS, (nu,), pretraining=10),
     "batches": lambda nu: Batches(PORTFOLIO, POLICY, SIGNALS, (nu,), period=500),
+    "counted": lambda nu: Batches(
+        MDP,
+        Gibbs(OneHot(6), 2),
+        (Reward(0.9), Proxy(Centralised(), 0.9, None)),
+        (nu,),
+        period=500,
+        risk_unit="spread",
+        annealed=True,
+        counted=True,
+    ),
 }
 each_way = pytest.mark.parametrize("way", WAYS)
 
@@ -109,7 +121,9 @@ def test_devices_and_many_neighbours_change_no_bit():
         for sizes in ((1, 1), (2, 70))  # devices, learners
     ]
     assert found[0] == found[1]
-    assert [len(bits) for bits in found[0]] == [2 * 4 * 77, 2 * 8 * 77] * 2  # hexadecimal
+    assert [len(bits) for bits in found[0]] == [
+        2 * n_bytes * n for n in (77, 77, 12) for n_bytes in (4, 8)
+    ]  # hexadecimal
 
 
 @pytest.mark.slow

@@ -55,15 +55,19 @@ def test_under_a_bound_the_average_is_shown_and_without_one_the_last_policy():
     assert lag[1] == 0.0
 
 
-def test_a_run_goes_on_with_its_clock_and_average_and_older_ones_begin_them(tmp_path):
+@pytest.mark.parametrize("counted", [False, True])
+def test_a_run_goes_on_with_its_clock_and_average_and_older_ones_begin_them(tmp_path, counted):
     mdp = random_mdp(np.random.default_rng(5), horizon=None, discount=0.9, n_states=4)
-    bounds = [Constraint(Centralised(), 0.1), Constraint(1.0, 0.5)]
-    once = NRCPO(mdp, constraints=bounds).learn(20_000, progress_bar=False)
-    first = NRCPO(mdp, constraints=bounds, folder=tmp_path).learn(8000, progress_bar=False)
-    again = NRCPO(mdp, constraints=bounds, folder=tmp_path)
+    settings = {"constraints": [Constraint(Centralised(), 0.1), Constraint(1.0, 0.5)]}
+    settings["counted"] = counted
+    once = NRCPO(mdp, **settings).learn(20_000, progress_bar=False)
+    first = NRCPO(mdp, **settings, folder=tmp_path).learn(8000, progress_bar=False)
+    again = NRCPO(mdp, **settings, folder=tmp_path)
     again.learn(20_000, progress_bar=False)
     np.testing.assert_array_equal(once.theta, again.theta)
     assert 0.29 * 20_000 < once._state.learners.settling.clock[0] < 20_000  # it has waited
+    if counted:  # older ones had no counts
+        return
 
     saved = named(first._state.learners, "learners")
     older = {name: x for name, x in saved.items() if "settling" not in name}
@@ -88,7 +92,8 @@ def slack_learner(multiplier, bound_at):
 def test_after_a_bound_has_ceased_to_bind_every_action_is_tried(multiplier, bound_at, opened):
     # At the clock's 50,000 steps, those of kl_steps, the least probability is 0.04 / 3 / 2^2.
     policy = Gibbs(OneHot(2), 3)
-    agent = SimpleNamespace(policy=policy, multiplier=FixedMultiplier(multiplier), kl_steps=5e4)
+    rule = FixedMultiplier(multiplier)
+    agent = SimpleNamespace(policy=policy, multiplier=rule, kl_steps=5e4, counted=False)
     theta = np.log([[0.5, 0.9989], [0.5 - 1e-9, 1e-3], [1e-9, 1e-4]]).astype(np.float32)
     learner = slack_learner(multiplier, bound_at)
     after = np.asarray(kept_open(agent, learner, jnp.asarray(theta.ravel()))).reshape(3, 2)
@@ -118,7 +123,7 @@ def test_before_the_policy_may_move_it_does_not():
 @pytest.mark.parametrize("policy", [Gibbs(Polynomial(2), 3), Gibbs(OneHot(2), 3, hidden=(4,))])
 def test_only_tables_are_kept_open(policy):
     theta = jnp.zeros(policy.n_params)
-    agent = SimpleNamespace(policy=policy)
+    agent = SimpleNamespace(policy=policy, counted=False)
     assert kept_open(agent, slack_learner(0.0, 60_000), theta) is theta
 
 

@@ -202,3 +202,26 @@ def relative_excess(sampled: Any, threshold: Any, spread: Any = None) -> Float[A
     if spread is not None:
         excess = jnp.clip(excess, -1.0, 1.0)
     return jnp.where(jnp.isinf(threshold), -1.0, excess)
+
+
+MOST_EXCESS = 3.0
+"""So much of an excess is counted in one batch, on either side."""
+
+
+def steady_excess(sampled: Any, threshold: Any, level: Any, spread: Any) -> Float[Array, ""]:
+    """(C - nu) / (|nu| + |level|), ``level`` a slow average of C; -1 where there is no bound.
+
+    In units of a smaller ``spread``, as in `relative_excess`. That one shrinks what is far above
+    the bound more than what is far below, so that a policy which swings about the bound would end
+    above it on average. Here C alone varies.
+
+    >>> one, four, nine = jnp.array([1.0, 4.0, 9.0])
+    >>> float(steady_excess(four, threshold=one, level=one, spread=nine))
+    1.5
+    """
+    size = jnp.abs(threshold) + jnp.abs(level)
+    size = jnp.where(spread > 0, jnp.minimum(size, spread), size)
+    safe = jnp.where((size > 0) & jnp.isfinite(size), size, 1.0)
+    excess = jnp.where(size > 0, (sampled - threshold) / safe, 0.0)
+    excess = jnp.clip(excess, -MOST_EXCESS, MOST_EXCESS)
+    return jnp.where(jnp.isinf(threshold), -1.0, excess)

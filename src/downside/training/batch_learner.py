@@ -17,6 +17,8 @@ from downside.training.batch_update import (
     returns_to_go,
 )
 from downside.training.batches import Batches, BatchLearner, Found, Steps
+from downside.training.counting import Counts, visits_of
+from downside.training.counting_update import count_values, improve_counted
 from downside.training.cutting import cut_short, with_the_rest
 from downside.training.learner import (
     Episode,
@@ -26,7 +28,7 @@ from downside.training.learner import (
     measured,
     where,
 )
-from downside.training.settling import begin_settling
+from downside.training.settling import begin_settling, settle
 from downside.training.units import units_before
 
 
@@ -58,6 +60,7 @@ def start(agent: Batches, key: Array) -> BatchLearner:
         failed=count,
         progress=Progress.none(k),
         settling=begin_settling(agent, theta),
+        counts=Counts.none(n, theta.shape[0] // n, k) if agent.counted else None,
     )
 
 
@@ -78,10 +81,16 @@ def learn_batch(
 ) -> BatchLearner:
     """Values, multipliers and policy from a batch; ``before`` it, and ``after`` its last step."""
     returns = returns_to_go(steps, steps.next_x @ before.weights.T)
-    after = fit_values(agent, after, steps.x, returns)
-    after = move_multipliers(agent, after, found)
-    gains = advantages(agent, after, steps)
-    after = improve(agent, after, steps, gains)
+    if agent.counted:
+        after, tables = count_values(agent, after, steps, returns)
+        after = move_multipliers(agent, after, found)
+        after = improve_counted(agent, after, jnp.mean(steps.x, axis=0), tables)
+    else:
+        after = fit_values(agent, after, steps.x, returns)
+        after = move_multipliers(agent, after, found)
+        after = improve(agent, after, steps, advantages(agent, after, steps))
+    visits = visits_of(agent, before.theta, steps) if agent.counted else None
+    after = settle(after, visits)
     wrong = first_failure(agent, after, (steps.cumulants,), after.weights)
     stopped = replace(before, failed=jnp.where(before.failed > 0, before.failed, wrong))
     return where((before.failed == 0) & (wrong == 0), after, stopped)
@@ -142,6 +151,8 @@ def remember(agent: Batches, theta: Array, action: Any, transition: Any, cumulan
         cumulants=cumulants,
         discounts=jnp.where(transition.terminated, 0.0, discounts_of(agent)),
         over=transition.terminated | transition.truncated,
+        action=action,
+        time=transition.time,
     )
 
 

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from downside.agents.actor_critic import lagrangian, policy_step
-from downside.agents.multiplier import relative_excess
+from downside.agents.multiplier import relative_excess, steady_excess
 from downside.linear import products, solve_positive
 from downside.training.batches import Batches, BatchLearner, Found, Steps
-from downside.training.fisher import fisher_of
+from downside.training.fisher import fisher_of, states_of
 from downside.training.learner import current_multipliers, where
 from downside.training.settling import PATIENCE, fading, kept_open, pace_of_clock, slowness
 from downside.training.units import in_own_spread, positive, units_after
@@ -73,10 +73,17 @@ def move_multipliers(agent: Batches, learner: BatchLearner, found: Found) -> Bat
     if not agent.thresholds:
         return learner
     means = found.measured / jnp.maximum(found.episodes, 1.0)
-    spreads = learner.units[1:] if agent.risk_unit == "spread" else [None] * agent.n_constraints
-    rows = zip(means, agent.thresholds, spreads, strict=True)
-    pairs = [(m, relative_excess(*row)) for m, row in zip(learner.multipliers, rows, strict=True)]
     rule, settling = agent.multiplier, learner.settling
+    if settling is not None and settling.levels is not None:
+        told = settling.levelled(means, first=learner.updates == 0)
+        settling = where(found.episodes > 0, told, settling)
+        rows = zip(means, agent.thresholds, settling.levels, learner.units[1:], strict=True)
+        excesses = [steady_excess(*row) for row in rows]
+    else:
+        spreads = learner.units[1:] if agent.risk_unit == "spread" else [None] * len(means)
+        rows = zip(means, agent.thresholds, spreads, strict=True)
+        excesses = [relative_excess(*row) for row in rows]
+    pairs = list(zip(learner.multipliers, excesses, strict=True))
     pace = slowness(agent, learner.steps) ** -0.5 if agent.annealed else 1.0
     moved = tuple(rule.update(before, excess, 0.0, pace) for before, excess in pairs)
     if settling is not None:
@@ -95,7 +102,7 @@ def move_multipliers(agent: Batches, learner: BatchLearner, found: Found) -> Bat
 def improve(
     agent: Batches, learner: BatchLearner, steps: Steps, gains: Float[Array, "t k"]
 ) -> BatchLearner:
-    """theta <- theta + sqrt(2 kl / w'Fw) w, with w = (F + damping)^-1 mean[score A].
+    """A step along w = (F + damping)^-1 mean[score A].
 
     A = (A_q - sum_i multiplier_i A_i) / (1 + sum_i multiplier_i) - temperature log pi, where the
     fraction is in ``gain_unit``, less its mean where ``centred``. Along the plain gradient,
@@ -103,8 +110,6 @@ def improve(
     """
     score = steps.score
     n_steps = len(score)
-    slower = slowness(agent, learner.steps)
-    kl = agent.kl / (slower**2 if agent.annealed else slower)
     multipliers = current_multipliers(agent, learner)
     gain = lagrangian(gains.T, multipliers) / (1.0 + jnp.sum(multipliers))
     if agent.gain_unit == "batch":
@@ -113,28 +118,35 @@ def improve(
     gain = gain - temperature * steps.log_prob
     gain = gain - jnp.mean(gain) if agent.centred else gain
     gradient = products(gain[:, None], score)[0] / n_steps
-    fisher = fisher_of(score)
+    fisher = fisher_of(score, states_of(agent.policy))
     spread = jnp.where(learner.spread > 0, learner.spread, fisher.size)
-    damping = agent.damping * spread / (jnp.sqrt(slower) if agent.annealed else 1.0)
+    slower = jnp.sqrt(slowness(agent, learner.steps)) if agent.annealed else 1.0
+    damping = agent.damping * spread / slower
     damping = damping + jnp.finfo(spread.dtype).tiny
     direction = fisher.invert(damping, gradient) if agent.direction == "natural" else gradient
     curvature = direction @ fisher.apply(direction)
+    return move_policy(agent, replace(learner, spread=spread), direction, curvature)
+
+
+def move_policy(
+    agent: Batches, learner: BatchLearner, direction: Float[Array, " P"], curvature: Array
+) -> BatchLearner:
+    """theta <- theta + sqrt(2 kl / w'Fw) w along w, whose ``curvature`` is w'Fw.
+
+    Later steps are shorter; where steps are counted, which leaves less noise, more slowly so.
+    """
+    slower = slowness(agent, learner.steps)
+    kl = agent.kl / (slower**2 if agent.annealed and not agent.counted else slower)
     first = jnp.sqrt(2.0 * kl / jnp.where(curvature > 0, curvature, 1.0))
     reach = jnp.where(learner.reach > 0, learner.reach, first)
     nats = jnp.minimum(kl, 0.5 * (agent.step_limit * reach) ** 2 * curvature)
     change = policy_step("kl", nats, direction, curvature)
     pretrained = learner.episodes >= agent.pretraining
     moved = kept_open(agent, learner, learner.theta + change)
-    theta = jnp.where(pretrained, moved, learner.theta)
-    settling = learner.settling
-    if settling is not None:
-        settling = settling.averaged(theta, learner.updates + 1, learner.steps)
     return replace(
         learner,
-        theta=theta,
-        settling=settling,
+        theta=jnp.where(pretrained, moved, learner.theta),
         updates=learner.updates + pretrained.astype(learner.updates.dtype),
-        spread=spread,
         reach=reach,
         progress=replace(learner.progress, norm=jnp.sum(direction**2)),
     )

@@ -25,6 +25,8 @@ from downside.checks import (
 from downside.policies.base import Policy
 from downside.records import carry_functions, record, static
 from downside.signals import Signal
+from downside.training.counting import Counts
+from downside.training.fisher import states_of
 from downside.training.learner import Episode, Progress
 from downside.training.settling import Settling
 from downside.training.units import GainUnit, RiskUnit
@@ -59,6 +61,11 @@ class Batches:
     this "batch", since the first may have met a hundredth of the rewards that are to come, or
     losses a hundred times those that will be left. After ``episode_limit`` steps an episode is cut
     short and begun anew (see `cutting`).
+
+    Where ``counted``, for policies with a preference for each action of each numbered state, values
+    and advantages are those of a count of all steps, which fade by ``memory`` (see `counting`):
+    ridge, trace, damping, gain unit and centring have no part in it. Nats fall as above without
+    ``annealed``, the temperature with the square.
     """
 
     env: Any
@@ -87,6 +94,7 @@ class Batches:
     annealed: bool = static(default=False, later=True)
     gain_unit: GainUnit = static(default="first", later=True)
     centred: bool = static(default=False, later=True)
+    counted: bool = static(default=False, later=True)
     measure: BatchMeasure = static(default="sampled")
     tile: ClassVar[int] = 8  # learners that are stepped together: their batches stay in the cache
 
@@ -99,6 +107,11 @@ class Batches:
         check_choice("measure", self.measure, get_args(BatchMeasure))
         check_choice("gain_unit", self.gain_unit, get_args(GainUnit))
         check_choice("risk_unit", self.risk_unit, get_args(RiskUnit))
+        if self.counted and (states_of(self.policy) is None or self.value_features is not None):
+            raise ValueError(
+                "counted=True is for policies with a preference for each action of each numbered "
+                "state, without value features; leave counted= out"
+            )
         for name in ("kl", "kl_steps", "ridge", "step_limit"):
             check_positive(name, getattr(self, name))
         for name in ("damping", "pretraining", "temperature"):
@@ -148,6 +161,7 @@ class BatchLearner:
     failed: Int[Array, ""]
     progress: Progress
     settling: Settling | None
+    counts: Counts | None
 
 
 @record
@@ -161,6 +175,8 @@ class Steps:
     cumulants: Float[Array, "*t k"]
     discounts: Float[Array, "*t k"]
     over: Any
+    action: Any
+    time: Any
 
 
 @record

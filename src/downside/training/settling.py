@@ -16,8 +16,8 @@ import numpy as np
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float, Int
 
-from downside.policies import Gibbs
 from downside.records import record
+from downside.training.fisher import states_of
 from downside.training.learner import current_multipliers
 
 PATIENCE = 0.3
@@ -33,17 +33,24 @@ RECENT = 4.0
 """The n-th policy counts about as n to this power: most of it is made of the last quarter of a run,
 which is longer than most swings about a bound."""
 
+SLOW = 0.05
+"""How much a batch weighs in the slow average of a risk, longer than most swings about a bound."""
+
 
 @record
 class Settling:
     """The clock by which entropy fades, in steps, and the average of the policies.
 
-    ``bound_at`` is the last step at which a multiplier was above 0.
+    ``bound_at`` is the last step at which a multiplier was above 0. Where steps are counted, what
+    is averaged are the ``visits`` (states, actions) of the policies, since mean and risk are linear
+    in them; ``levels`` are slow averages of what is bounded.
     """
 
     clock: Float[Array, ""]
     theta: Float[Array, " P"]
     bound_at: Int[Array, ""]
+    visits: Any = None
+    levels: Any = None
 
     def later(self, agent: Any, pace: Any) -> "Settling":
         """After a batch."""
@@ -54,19 +61,60 @@ class Settling:
         return steps - self.bound_at < self.bound_at
 
     def averaged(
-        self, theta: Float[Array, " P"], n: Int[Array, ""], steps: Int[Array, ""]
+        self,
+        theta: Float[Array, " P"],
+        n: Int[Array, ""],
+        steps: Int[Array, ""],
+        visits: Float[Array, "s a"] | None = None,
     ) -> "Settling":
         """With the n-th policy; it alone where no bound has bound lately, and nothing swings."""
         weight = (RECENT + 1.0) / (n.astype(theta.dtype) + RECENT)
-        average = self.theta + weight * (theta - self.theta)
-        return replace(self, theta=jnp.where(self.was_bound(steps), average, theta))
+        if visits is None:
+            average, met = self.theta + weight * (theta - self.theta), None
+        else:
+            met = self.visits + weight * (visits - self.visits)
+            average = policy_of(met, theta)
+        shown = jnp.where(self.was_bound(steps), average, theta)
+        return replace(self, theta=shown, visits=met)
+
+    def levelled(self, means: Float[Array, " c"], first: Any) -> "Settling":
+        """With what a batch has found of what is bounded."""
+        weight = jnp.where(first, 1.0, SLOW)
+        return replace(self, levels=self.levels + weight * (means - self.levels))
+
+
+def policy_of(visits: Float[Array, "s a"], theta: Float[Array, " P"]) -> Float[Array, " P"]:
+    """The preferences (actions, states) of the policy with these visits; else those of ``theta``.
+
+    >>> policy_of(jnp.exp(jnp.array([[1.0, 2.0], [-jnp.inf, -jnp.inf]])), jnp.arange(4.0)).tolist()
+    [1.0, 1.0, 2.0, 3.0]
+    """
+    least = jnp.finfo(theta.dtype).tiny
+    is_met = jnp.sum(visits, axis=1) > least
+    logits = jnp.log(jnp.maximum(visits, least)).T.reshape(-1)
+    return jnp.where(jnp.tile(is_met, visits.shape[1]), logits, theta)
 
 
 def begin_settling(agent: Any, theta: Float[Array, " P"]) -> Settling | None:
     """Before the first batch; none where there is no constraint or nothing fades."""
     if not (agent.annealed and agent.thresholds):
         return None
-    return Settling(jnp.zeros(()), theta, jnp.asarray(0))
+    begun = Settling(jnp.zeros(()), theta, jnp.asarray(0))
+    if not agent.counted:
+        return begun
+    n_actions = agent.policy.n_actions
+    visits = jnp.zeros((theta.shape[0] // n_actions, n_actions))
+    return replace(begun, visits=visits, levels=jnp.zeros(agent.n_constraints))
+
+
+def settle(learner: Any, visits: Float[Array, "s a"] | None) -> Any:
+    """After a policy step: the policy that is shown; ``visits`` are those of the one before it."""
+    settling = learner.settling
+    if settling is None:
+        return learner
+    n = jnp.maximum(learner.updates, 1)
+    settled = settling.averaged(learner.theta, n, learner.steps, visits)
+    return replace(learner, settling=settled)
 
 
 def slowness(agent: Any, steps: Array) -> Float[Array, ""]:
@@ -77,7 +125,8 @@ def slowness(agent: Any, steps: Array) -> Float[Array, ""]:
 def fading(agent: Any, learner: Any) -> Float[Array, ""]:
     """By how much the temperature has fallen: as time goes, or as the clock does under a bound."""
     settling = learner.settling
-    return slowness(agent, learner.steps if settling is None else settling.clock) ** 3
+    slower = slowness(agent, learner.steps if settling is None else settling.clock)
+    return slower ** (2 if agent.counted else 3)
 
 
 def kept_open(agent: Any, learner: Any, theta: Float[Array, " P"]) -> Float[Array, " P"]:
@@ -85,10 +134,11 @@ def kept_open(agent: Any, learner: Any, theta: Float[Array, " P"]) -> Float[Arra
 
     After the last multiplier has fallen to 0, for as long as it had taken until then. A bound that
     never binds costs nothing, and one that does would make this cost risk. Each action has its
-    share of ``TRIED``, which falls with the square of the temperature's clock.
+    share of ``TRIED``, which falls with the square of the temperature's clock. Where steps are
+    counted there is no need of it: what was pushed aside is still known.
     """
     settling, policy = learner.settling, agent.policy
-    if settling is None or not (isinstance(policy, Gibbs) and policy.is_table):
+    if settling is None or agent.counted or states_of(policy) is None:
         return theta
     is_slack = jnp.sum(current_multipliers(agent, learner)) == 0.0
     least = TRIED / policy.n_actions / slowness(agent, settling.clock) ** 2

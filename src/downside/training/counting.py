@@ -1,0 +1,127 @@
+"""Critics of numbered states from counts: how often each step was made, and where it led.
+
+A step tells of its own state and action, whatever policy made it, so every step so far helps to
+predict what today's policy would gain. The values that follow are those of least squares temporal
+differences with a weight for each state and action, and the advantages are the compatible weights
+themselves. By Theorem 1 the natural gradient is then w_q - multiplier w_rho, and an action that the
+policy no longer tries has a weight like any other: it can come back.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from downside.linear import MANY, products, solve
+from downside.records import record
+from downside.training.learner import discounts_of
+
+SWEEPS = 300
+"""Of Bellman's equation, from the values before, where there are too many states to solve it."""
+
+MOST_MOVES = 4_000_000
+"""States times actions times states up to which steps are counted."""
+
+
+@record
+class Counts:
+    """Of each state and action: visits, sums of the signals, and moves to the next state.
+
+    A step that ends its episode moves nowhere. Older batches fade.
+    """
+
+    visits: Float[Array, "s a"]
+    sums: Float[Array, "k s a"]
+    moves: Float[Array, "s a s"]
+
+    @staticmethod
+    def none(n_states: int, n_actions: int, n_signals: int) -> "Counts":
+        """Before the first batch."""
+        shape = n_states, n_actions
+        sums = jnp.zeros((n_signals, *shape))
+        return Counts(jnp.zeros(shape), sums, jnp.zeros((*shape, n_states)))
+
+    def after(self, steps: Any, memory: Any) -> "Counts":
+        """With a batch."""
+        at = states_in(steps.x), steps.action.astype(int)
+        goes_on = (jnp.max(steps.discounts, axis=1) > 0).astype(self.visits.dtype)
+
+        def added(sums: Array, cumulants: Array) -> Array:
+            return (memory * sums).at[at].add(cumulants)
+
+        return Counts(
+            visits=added(self.visits, jnp.ones_like(goes_on)),
+            sums=jax.vmap(added)(self.sums, steps.cumulants.T),
+            moves=(memory * self.moves).at[(*at, states_in(steps.next_x))].add(goes_on),
+        )
+
+    def predictions(
+        self,
+        probabilities: Float[Array, "s a"],
+        discounts: Float[Array, " k"],
+        before: Float[Array, "k s"],
+    ) -> tuple[Float[Array, "k s a"], Float[Array, "k s"]]:
+        """Q and V of each signal: Q = c + discount P V, with V = sum_a pi Q; c and P as counted.
+
+        What was never tried is taken for what its state is worth. ``before`` are earlier values.
+        """
+        known = self.visits > 0
+        n = jnp.where(known, self.visits, 1.0)
+        share = jnp.where(known, probabilities, 0.0)
+        policy = share / _or_one(jnp.sum(share, axis=1, keepdims=True))
+        moves = self.moves / n[..., None]
+        onward = jnp.sum(policy[..., None] * moves, axis=1)
+
+        def one(sums: Array, discount: Array, before: Array) -> tuple[Array, Array]:
+            cumulants = sums / n
+            now = jnp.sum(policy * cumulants, axis=1)
+            values = _values(now, discount * onward, before)
+            q = cumulants + discount * jnp.sum(moves * values, axis=2)
+            return jnp.where(known, q, values[:, None]), values
+
+        return jax.vmap(one)(self.sums, discounts, before)
+
+
+def _values(
+    now: Float[Array, " s"], onward: Float[Array, "s s"], before: Float[Array, " s"]
+) -> Float[Array, " s"]:
+    """The V with V = now + onward V."""
+    if len(now) <= MANY:
+        return solve(jnp.eye(len(now)) - onward, now[:, None])[:, 0]
+    across = onward.T
+
+    def sweep(_: Array, values: Array) -> Array:
+        return now + products(across, values[:, None])[:, 0]
+
+    return jax.lax.fori_loop(0, SWEEPS, sweep, before)
+
+
+def states_in(x: Float[Array, "t s"]) -> Array:
+    """The number of the state whose feature is on.
+
+    >>> states_in(jnp.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]])).tolist()
+    [1, 0]
+    """
+    return jnp.argmax(x, axis=1)
+
+
+def log_policy(theta: Float[Array, " P"], n_actions: int) -> Float[Array, "s a"]:
+    """Of a table of preferences (actions, states).
+
+    >>> jnp.exp(log_policy(jnp.log(jnp.array([1.0, 2.0, 3.0, 6.0])), 2)).round(6).tolist()
+    [[0.25, 0.75], [0.25, 0.75]]
+    """
+    return jax.nn.log_softmax(theta.reshape(n_actions, -1).T, axis=1)
+
+
+def visits_of(agent: Any, theta: Float[Array, " P"], steps: Any) -> Float[Array, "s a"]:
+    """Discounted visits of an episode, as the policy that made the steps has them on average."""
+    weights = discounts_of(agent)[0] ** steps.time.astype(theta.dtype)
+    n_episodes = jnp.maximum(jnp.sum(steps.time == 0), 1).astype(theta.dtype)
+    states = products(weights[:, None], steps.x)[0] / n_episodes
+    return states[:, None] * jnp.exp(log_policy(theta, agent.policy.n_actions))
+
+
+def _or_one(sizes: Array) -> Array:
+    return jnp.where(sizes > 0, sizes, 1.0)

@@ -1,0 +1,236 @@
+"""Critics from counts, against the exact answers."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from downside import exact
+from downside.agents import FixedMultiplier
+from downside.bases import OneHot
+from downside.control import NAC, NRCPO
+from downside.environments import Tabular
+from downside.policies import Gibbs
+from downside.signals import Centralised, Proxy, Reward
+from downside.training import counting, counting_update
+from downside.training.batch_learner import start
+from downside.training.batches import Batches, Steps
+from downside.training.counting import Counts, visits_of
+from downside.training.counting_update import improve_counted
+from downside.training.settling import policy_of
+from random_mdps import random_mdp, random_policy
+
+N_STATES, N_ACTIONS, DISCOUNT = 5, 3, 0.9
+MULTIPLIER = 0.7
+
+
+@pytest.fixture(autouse=True)
+def double_precision():
+    with jax.enable_x64(True):
+        yield
+
+
+def problem(seed=4):
+    rng = np.random.default_rng(seed)
+    shape = {"n_states": N_STATES, "n_actions": N_ACTIONS, "discount": DISCOUNT}
+    mdp = random_mdp(rng, horizon=None, **shape)
+    return mdp, random_policy(rng, mdp), rng
+
+
+def expected_counts(mdp, visits):
+    """What so many visits would have left on average."""
+    moves = np.zeros((N_STATES, N_ACTIONS, N_STATES))
+    for s, a, k in np.ndindex(mdp.transitions.shape):
+        if not mdp.ends[s, a, k]:
+            moves[s, a, mdp.next_states[s, a, k]] += mdp.transitions[s, a, k]
+    uniform = np.full((N_STATES, N_ACTIONS), 1 / N_ACTIONS)
+    risks = exact.risk_cumulants(mdp, uniform, Centralised())
+    means = [np.sum(mdp.transitions * table, axis=-1) for table in (mdp.rewards, risks)]
+    tables = visits, visits * np.stack(means), visits[..., None] * moves
+    return Counts(*map(jnp.asarray, tables)), risks
+
+
+@pytest.mark.parametrize("many", [100, 2])  # solved, and by sweeps
+def test_counts_that_are_right_give_the_exact_values(many, monkeypatch):
+    monkeypatch.setattr(counting, "MANY", many)
+    mdp, policy, rng = problem()
+    counts, risks = expected_counts(mdp, rng.uniform(0.5, 9.0, (N_STATES, N_ACTIONS)))
+    discounts = jnp.full(2, DISCOUNT)
+    q, values = counts.predictions(jnp.asarray(policy), discounts, jnp.zeros((2, N_STATES)))
+    for row, signal in enumerate((mdp.rewards, risks)):
+        expected = exact.action_values(mdp, policy, signal)
+        np.testing.assert_allclose(q[row], expected, atol=1e-9)
+        np.testing.assert_allclose(values[row], np.sum(policy * expected, axis=1), atol=1e-9)
+
+
+def test_what_was_never_tried_is_worth_what_its_state_is():
+    mdp, policy, rng = problem()
+    visits = rng.uniform(1.0, 9.0, (N_STATES, N_ACTIONS))
+    visits[2, 1] = 0.0
+    visits[4] = 0.0
+    counts, _ = expected_counts(mdp, visits)
+    q, values = counts.predictions(
+        jnp.asarray(policy), jnp.full(2, DISCOUNT), jnp.zeros((2, N_STATES))
+    )
+    np.testing.assert_array_equal(q[:, 2, 1], values[:, 2])
+    np.testing.assert_array_equal(values[:, 4], 0.0)
+    others = policy[2, [0, 2]] / policy[2, [0, 2]].sum()
+    np.testing.assert_allclose(values[:, 2], q[:, 2, [0, 2]] @ others, rtol=1e-12)
+
+
+def some_steps(x, action, cumulants, next_x, ended, time):
+    n = len(action)
+    return Steps(
+        x=jnp.eye(3)[jnp.asarray(x)],
+        next_x=jnp.eye(3)[jnp.asarray(next_x)],
+        score=jnp.zeros((n, 6)),
+        log_prob=jnp.zeros(n),
+        cumulants=jnp.asarray(cumulants, float)[:, None],
+        discounts=jnp.where(jnp.asarray(ended, bool), 0.0, 0.5)[:, None],
+        over=jnp.asarray(ended, bool),
+        action=jnp.asarray(action),
+        time=jnp.asarray(time),
+    )
+
+
+def test_steps_are_counted_and_fade():
+    # Two steps from state 0 by action 1, to 2 and to an end, with 3 and 5; one from 2 by 0, with 7.
+    steps = some_steps([0, 2, 0], [1, 0, 1], [3, 7, 5], [2, 1, 2], [0, 0, 1], [0, 1, 0])
+    once = Counts.none(3, 2, 1).after(steps, memory=0.25)
+    np.testing.assert_array_equal(once.visits, [[0, 2], [0, 0], [1, 0]])
+    np.testing.assert_array_equal(once.sums[0], [[0, 8], [0, 0], [7, 0]])
+    assert {tuple(map(int, at)) for at in np.argwhere(once.moves)} == {(0, 1, 2), (2, 0, 1)}
+    twice = once.after(steps, memory=0.25)
+    for more, less in zip(jax.tree.leaves(twice), jax.tree.leaves(once), strict=True):
+        np.testing.assert_array_equal(more, 1.25 * less)
+
+
+def test_visits_are_those_of_an_episode_as_the_policy_would_act():
+    # Two episodes, 0 -> 2 and 0, discounted by 0.5: state 0 once in each, state 2 half in one.
+    steps = some_steps([0, 2, 0], [1, 0, 1], [3, 7, 5], [2, 1, 2], [0, 0, 1], [0, 1, 0])
+    agent = Batches(two_roads(), Gibbs(OneHot(3), 2), (Reward(0.5),), counted=True)
+    pi = np.array([[0.2, 0.8], [0.5, 0.5], [0.9, 0.1]])
+    found = visits_of(agent, jnp.log(pi).T.reshape(-1), steps)
+    np.testing.assert_allclose(found, np.array([[1.0], [0.0], [0.25]]) * pi, rtol=1e-12)
+
+
+def two_roads():
+    return Tabular(
+        np.full((3, 2, 3), 1 / 3), np.ones((3, 2, 1)), discount=0.5, ends=np.ones((3, 2, 3))
+    )
+
+
+def test_the_policy_of_averaged_visits_has_the_average_of_mean_and_risk():
+    mdp, one, rng = problem()
+    other = random_policy(rng, mdp)
+    risks = exact.risk_cumulants(mdp, one, Centralised())
+    shares = [exact.state_distribution(mdp, p)[:, None] * p for p in (one, other)]
+    theta = policy_of(jnp.asarray(0.3 * shares[0] + 0.7 * shares[1]), jnp.zeros(15))
+    mixed = np.asarray(jnp.exp(counting.log_policy(theta, N_ACTIONS)))
+    for signal in (mdp.rewards, risks):
+        values = [exact.start_value(mdp, p, signal) for p in (one, other, mixed)]
+        assert values[2] == pytest.approx(0.3 * values[0] + 0.7 * values[1], rel=1e-9)
+
+
+def learner_of(direction, temperature=0.0):
+    """A learner with exact counts, before its policy step; its advantages; and the exact ones."""
+    mdp, policy, rng = problem()
+    signals = Reward(DISCOUNT), Proxy(Centralised(), DISCOUNT, None)
+    agent = Batches(
+        mdp,
+        Gibbs(OneHot(N_STATES), N_ACTIONS),
+        signals,
+        thresholds=(1.0,),
+        multiplier=FixedMultiplier(MULTIPLIER),
+        direction=direction,
+        temperature=temperature,
+        counted=True,
+        kl=1e-6,
+    )
+    counts, risks = expected_counts(mdp, rng.uniform(5.0, 9.0, (N_STATES, N_ACTIONS)))
+    theta = jnp.log(policy).T.reshape(-1)
+    tables = [exact.action_values(mdp, policy, signal) for signal in (mdp.rewards, risks)]
+    values = [np.sum(policy * table, axis=1) for table in tables]
+    advantages = np.stack([q - v[:, None] for q, v in zip(tables, values, strict=True)])
+    learner = start(agent, jax.random.key(1))
+    learner = replace(learner, theta=theta, counts=counts, weights=jnp.asarray(np.stack(values)))
+    return agent, learner, jnp.asarray(advantages), policy
+
+
+def move(agent, learner, advantages):
+    after = improve_counted(agent, learner, jnp.asarray(MET), advantages)
+    step = np.asarray(after.theta - learner.theta).reshape(N_ACTIONS, N_STATES).T
+    return step / np.linalg.norm(step)
+
+
+MET = np.array([0.1, 0.3, 0.2, 0.15, 0.25])
+
+
+@pytest.mark.parametrize("direction", ["natural", "plain"])
+def test_the_step_is_along_the_natural_gradient_of_theorem_1_or_along_the_plain_one(
+    direction, monkeypatch
+):
+    # w_q - multiplier w_rho is A_q - multiplier A_rho itself. F has a block for each state,
+    # d (diag(pi) - pi pi'), so the plain gradient F w is d pi w, w having no mean in a state.
+    monkeypatch.setattr(counting_update, "CURIOSITY", 0.0)
+    agent, learner, advantages, policy = learner_of(direction)
+    w = np.asarray(advantages[0] - MULTIPLIER * advantages[1])
+    if direction == "plain":
+        blocks = [m * (np.diag(p) - np.outer(p, p)) for m, p in zip(MET, policy, strict=True)]
+        w = np.stack([block @ row for block, row in zip(blocks, w, strict=True)])
+    found = move(agent, learner, advantages)
+    np.testing.assert_allclose(found, w / np.linalg.norm(w), atol=1e-8)
+
+
+def test_entropy_and_curiosity_lead_where_advantages_do_not():
+    agent, learner, advantages, policy = learner_of("natural", temperature=0.5)
+    nothing = replace(learner, weights=jnp.zeros_like(learner.weights))
+    found = move(agent, nothing, jnp.zeros_like(advantages))
+    w = -np.log(policy) + np.sum(policy * np.log(policy), axis=1, keepdims=True)
+    np.testing.assert_allclose(found, w / np.linalg.norm(w), atol=1e-8)
+
+    agent = replace(agent, temperature=0.0)
+    rare = np.full((N_STATES, N_ACTIONS), 400.0)
+    rare[3, 2] = 4.0
+    known = replace(learner, counts=replace(learner.counts, visits=jnp.asarray(rare)))
+    found = move(agent, known, jnp.zeros_like(advantages))
+    assert found[3, 2] > 0 > found[3, 0]
+    np.testing.assert_allclose(found[[0, 1, 2, 4]], 0.0, atol=1e-12)
+
+
+def test_steps_are_counted_where_a_numbered_problem_goes_on_for_ever_and_is_discounted():
+    mdp = random_mdp(np.random.default_rng(1), horizon=None, discount=0.9)
+    limited = random_mdp(np.random.default_rng(1), horizon=5, discount=0.9)
+    bound = {"target": Centralised(), "threshold": 0.5}
+    assert NAC(mdp)._settings.counted
+    assert NRCPO(mdp, **bound)._settings.counted
+    cliff = {"discount": 0.99, "num_envs": 16}
+    assert NAC("CliffWalking-v1", **cliff)._settings.period % 16 == 0
+    assert NAC("CliffWalking-v1", **cliff)._settings.counted
+    for agent in (
+        NAC(limited),
+        NAC(mdp, damping=0.3),
+        NAC(mdp, counted=False),
+        NAC(mdp, policy=Gibbs(OneHot(3), 2)),
+        NAC("FrozenLake-v1"),
+    ):
+        assert not agent._settings.counted
+        assert agent._settings.period == 2000
+    with pytest.raises(ValueError, match="leave counted= out"):
+        NAC(mdp, policy=Gibbs(OneHot(3), 2, hidden=(4,)), counted=True)
+    with pytest.raises(ValueError, match="leave counted= out"):
+        NAC(mdp, counted=True, value_features=lambda obs, time: jnp.ones(1))
+
+
+@pytest.mark.slow
+def test_taxi_is_solved():
+    # 500 states: values by sweeps. The best policy of all has 6.33.
+    taxi = Tabular.from_gymnasium("Taxi-v4", discount=0.99)
+    with jax.enable_x64(False):
+        agent = NAC(taxi).learn(160_000, progress_bar=False)
+    policy = np.asarray(jnp.exp(counting.log_policy(jnp.asarray(agent.theta[0]), 6)))
+    best = exact.constrained_optimum(taxi, []).mean
+    assert best == pytest.approx(6.33, abs=0.01)
+    assert exact.start_value(taxi, policy) > best - 0.5
