@@ -83,6 +83,16 @@ def check_way(
             raise ValueError(f"{name}= is a setting of way={there!r}, and this is way={way!r}")
 
 
+NOT_COUNTED = {"ridge", "trace_decay", "damping", "gain_unit", "centred", "value_features"}
+"""Settings that have no part in counting: who gives one of them wants values by regression."""
+
+
+def check_counting(settings: Mapping[str, Any]) -> None:
+    """Refuse what has no part in counting."""
+    for name in sorted(NOT_COUNTED & set(settings)):
+        raise ValueError(f"{name}= has no part in counted=True; leave one of them out")
+
+
 def combinations(kind: type[Any], settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What each block of learners has of its own: every combination of what has several values.
 

@@ -17,7 +17,9 @@ from downside.agents.actor_critic import ActorCritic
 from downside.agents.multiplier import PID
 from downside.arrays import is_traced
 from downside.asking import (
+    NOT_COUNTED,
     Way,
+    check_counting,
     check_first,
     check_habits,
     check_ours,
@@ -47,7 +49,7 @@ from downside.policies import Gibbs
 from downside.policies.actions import ActionMap
 from downside.policies.base import Policy
 from downside.recipes import write_recipe
-from downside.signals import Centralised, Constraint, Reward
+from downside.signals import Centralised, Constraint, Reward, TDError
 from downside.training.batches import Batches
 from downside.training.counting import MOST_MOVES
 from downside.training.cutting import usual_limit
@@ -81,7 +83,6 @@ SEVERAL_STATES = {
 on what was best before the multiplier had found its value. It fades, since it costs reward."""
 
 COUNTED = {
-    "counted": True,
     "period": 1000,
     "kl_steps": 2e4,
     "step_limit": 4.0,
@@ -89,9 +90,6 @@ COUNTED = {
 }
 """Where steps can be counted, too: what is learnt from a batch is known better, so batches may be
 shorter and entropy fade sooner."""
-
-NOT_COUNTED = {"ridge", "trace_decay", "damping", "gain_unit", "centred", "value_features"}
-"""Settings that have no part in counting: who gives one of them wants values by regression."""
 
 
 def NAC(env: Any, *args: Any, **options: Any) -> Agent:  # noqa: N802
@@ -156,7 +154,8 @@ def build(
     makes an environment, an instance, or a vector environment. ``constraints`` is a tuple of
     constraints for each learner of the batch. ``policy`` is one of ours, "linear" or "mlp"; by
     default, and on which ``basis`` of the observations, the spaces say; on numbered states the
-    default settings are then those of `TABULAR` and `SEVERAL_STATES`. A discounted problem
+    default settings are then those of `TABULAR` and `SEVERAL_STATES`, and of `COUNTED` where the
+    problem is discounted and has no horizon. A discounted problem
     without a horizon or a time limit is begun anew after 3 / (1 - discount) steps
     (``episode_limit``), unless it is a vector environment without resets of single copies.
     Where a bound is about mean rewards that the environment does not tell, a model of
@@ -190,6 +189,7 @@ def build(
         hosting, observations = None, env.observation_space
         chosen = policy if isinstance(policy, Policy) else _policy_of_ours(env, policy, basis)
         limit = None if is_traced(env.discount) else usual_limit(float(env.discount), env.horizon)
+        lasting = limit is not None
     else:
         hosting = hosting_for(env, env_options, discount, horizon)
         host, observations = hosting.first, hosting.first.observation_space
@@ -203,14 +203,19 @@ def build(
         if _needs_means(constraints) and not hosting.means and "mean_reward" not in settings:
             defaults["mean_reward"] = mean_reward_for(host)
         limit = limit_on_host(host)
+        lasting = usual_limit(host.discount, host.horizon) is not None
         defaults |= _on_host(kind, num_envs, settings)
     if kind is Batches and limit is not None:
         defaults["episode_limit"] = limit
     if kind is Batches and policy is None and isinstance(observations, spaces.Discrete):
         defaults |= TABULAR | (SEVERAL_STATES if observations.n > 1 else {})
-        if limit is not None and _can_be_counted(chosen, settings):
-            period = COUNTED["period"] if COUNTED["period"] % num_envs == 0 else HOST["period"]
-            defaults |= COUNTED | {"period": period}
+        if lasting and "counted" not in settings:
+            learnt = "mean_reward" in settings | defaults
+            settings |= _counting(chosen, constraints, settings, learnt)
+    if settings.get("counted"):
+        check_counting(settings)
+        period = COUNTED["period"] if COUNTED["period"] % num_envs == 0 else HOST["period"]
+        defaults |= COUNTED | {"period": period}
     settings |= {name: value for name, value in defaults.items() if name not in settings}
     if kind is Batches:
         check_size(chosen, observations)
@@ -300,12 +305,25 @@ def _on_host(kind: type[Any], num_envs: int, settings: dict[str, Any]) -> dict[s
     return HOST if kind is Batches else {}
 
 
-def _can_be_counted(policy: Policy, settings: dict[str, Any]) -> bool:
-    """Whether the steps of a discounted problem without a horizon are counted by default."""
+def _counting(
+    policy: Policy,
+    constraints: Sequence[tuple[Constraint, ...]],
+    settings: dict[str, Any],
+    learnt: bool,
+) -> dict[str, Any]:
+    """Settings that count the steps of a discounted problem without a horizon, where that is apt.
+
+    Older steps fade soon where signals depend on what was learnt, as on mean rewards that are.
+    """
     n_states = states_of(policy)
-    if n_states is None or NOT_COUNTED & set(settings) or not settings.get("counted", True):
-        return False
-    return n_states > 1 and n_states * policy.n_params <= MOST_MOVES
+    targets = [one.target for each in constraints for one in each]
+    lasting = any(getattr(target, "discount", 0.0) >= 1.0 for target in targets)
+    if n_states is None or lasting or NOT_COUNTED & set(settings):
+        return {}
+    if n_states == 1 or n_states * policy.n_params > MOST_MOVES:
+        return {}
+    fleeting = learnt or any(isinstance(target, TDError) for target in targets)
+    return {"counted": True} | ({"memory": 0.98} if fleeting and "memory" not in settings else {})
 
 
 def _copies_of(hosting: Hosting, num_envs: int) -> int:

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from downside.agents import PID, Ascent, FixedMultiplier
-from downside.agents.multiplier import LARGEST, relative_excess
+from downside.agents.multiplier import LARGEST, relative_excess, steady_excess
 
 RULES = {
     "ascent": Ascent(rate=0.1),
@@ -93,6 +93,23 @@ def test_an_excess_counts_in_its_size_or_its_spread(spread, expected):
     found = relative_excess(jnp.asarray(10.0), jnp.asarray(8.0), spread)
     assert float(found) == pytest.approx(expected)
     assert float(relative_excess(jnp.asarray(10.0), jnp.asarray(np.inf), spread)) == -1.0
+
+
+def test_a_risk_that_swings_about_its_bound_has_no_excess_on_average():
+    # Three batches without risk and one with four times the bound are at it on average; in units
+    # that move with the risk itself they would seem to lie below, (3 (-1) + 3/5) / 4.
+    risks, bound, far = [0.0, 0.0, 4.0, 0.0], jnp.asarray(1.0), jnp.asarray(100.0)
+    steady = [steady_excess(jnp.asarray(c), bound, bound, far) for c in risks]
+    moving = [relative_excess(jnp.asarray(c), bound) for c in risks]
+    assert float(sum(steady)) == pytest.approx(0.0)
+    assert float(sum(moving)) == pytest.approx(-2.4)
+    nine = jnp.asarray(9.0)
+    assert float(steady_excess(nine, bound, bound, far)) == 3.0  # at most
+    assert float(steady_excess(jnp.asarray(1.2), bound, bound, jnp.asarray(0.4))) == pytest.approx(
+        0.5
+    )
+    assert float(steady_excess(nine, jnp.asarray(np.inf), bound, far)) == -1.0
+    assert float(steady_excess(*jnp.zeros(4))) == 0.0
 
 
 def test_a_growing_rule_does_not_overflow():

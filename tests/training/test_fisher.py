@@ -39,3 +39,13 @@ def test_a_large_one_of_numbered_states_is_a_block_for_each_state(monkeypatch):
     found = fisher.fisher_of(jnp.asarray(score, jnp.float32))
     solved = found.invert(jnp.float32(damping), jnp.asarray(gradient.ravel(), jnp.float32))
     np.testing.assert_allclose(solved, np.concatenate(expected), rtol=1e-3, atol=1e-3)
+
+    # The same of a table, whose parameters are in the order (action, state), is exact.
+    by_action = score.reshape(n_steps, n_states, n_actions).swapaxes(1, 2).reshape(n_steps, -1)
+    table = fisher.fisher_of(jnp.asarray(by_action, jnp.float32), n_states)
+    solved = table.invert(jnp.float32(damping), jnp.asarray(gradient.T.ravel(), jnp.float32))
+    np.testing.assert_allclose(solved, np.stack(expected).T.ravel(), rtol=1e-5, atol=1e-5)
+    image = table.apply(jnp.asarray(gradient.T.ravel(), jnp.float32))
+    rows = [block @ g for block, g in zip(blocks, gradient, strict=True)]
+    np.testing.assert_allclose(image, np.stack(rows).T.ravel(), rtol=1e-5, atol=1e-6)
+    assert float(table.size) == pytest.approx(float(found.size), rel=1e-5)

@@ -75,9 +75,9 @@ def move_multipliers(agent: Batches, learner: BatchLearner, found: Found) -> Bat
     means = found.measured / jnp.maximum(found.episodes, 1.0)
     rule, settling = agent.multiplier, learner.settling
     if settling is not None and settling.levels is not None:
-        told = settling.levelled(means, first=learner.updates == 0)
-        settling = where(found.episodes > 0, told, settling)
-        rows = zip(means, agent.thresholds, settling.levels, learner.units[1:], strict=True)
+        settling = where(found.episodes > 0, settling.levelled(means), settling)
+        spreads = learner.units[1:] if agent.risk_unit == "spread" else jnp.zeros_like(means)
+        rows = zip(means, agent.thresholds, settling.levels, spreads, strict=True)
         excesses = [steady_excess(*row) for row in rows]
     else:
         spreads = learner.units[1:] if agent.risk_unit == "spread" else [None] * len(means)

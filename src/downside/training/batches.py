@@ -11,10 +11,12 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Literal, final, get_args
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from downside.agents.actor_critic import Direction
 from downside.agents.multiplier import PID, MultiplierRule
+from downside.arrays import is_traced
 from downside.checks import (
     check_choice,
     check_count,
@@ -64,8 +66,8 @@ class Batches:
 
     Where ``counted``, for policies with a preference for each action of each numbered state, values
     and advantages are those of a count of all steps, which fade by ``memory`` (see `counting`):
-    ridge, trace, damping, gain unit and centring have no part in it. Nats fall as above without
-    ``annealed``, the temperature with the square.
+    ridge, trace, damping, gain unit and centring have no part in it. Nats fall as they do without
+    ``annealed``, and the temperature waits for no multiplier.
     """
 
     env: Any
@@ -112,6 +114,12 @@ class Batches:
                 "counted=True is for policies with a preference for each action of each numbered "
                 "state, without value features; leave counted= out"
             )
+        discounts = [signal.discount for signal in self.signals]
+        if self.counted and not all(is_traced(d) or np.all(np.less(d, 1.0)) for d in discounts):
+            raise ValueError(
+                f"counted=True needs discounts below 1, and those of the signals are {discounts}; "
+                "leave counted= out"
+            )
         for name in ("kl", "kl_steps", "ridge", "step_limit"):
             check_positive(name, getattr(self, name))
         for name in ("damping", "pretraining", "temperature"):
@@ -138,7 +146,7 @@ class BatchLearner:
 
     From the first batch: ``scale``, the size of the features; ``units``, that of the signals, which
     the multipliers refer to; ``spread``, the mean diagonal of the Fisher matrix; ``reach``, how far
-    the first step went along its direction.
+    the first step went along its direction. ``counts`` are there where steps are counted.
     """
 
     theta: Float[Array, " P"]

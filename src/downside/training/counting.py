@@ -1,10 +1,11 @@
 """Critics of numbered states from counts: how often each step was made, and where it led.
 
 A step tells of its own state and action, whatever policy made it, so every step so far helps to
-predict what today's policy would gain. The values that follow are those of least squares temporal
-differences with a weight for each state and action, and the advantages are the compatible weights
-themselves. By Theorem 1 the natural gradient is then w_q - multiplier w_rho, and an action that the
-policy no longer tries has a weight like any other: it can come back.
+predict what today's policy would gain. (Where a signal depends on what was learnt, older steps have
+to fade soon.) The values that follow are those of least squares temporal differences with a weight
+for each state and action, and the advantages are the compatible weights themselves. By Theorem 1
+the natural gradient is then w_q - multiplier w_rho, and an action that the policy no longer tries
+has a weight like any other: it can come back.
 """
 
 from typing import Any
@@ -16,6 +17,7 @@ from jaxtyping import Array, Float
 from downside.linear import MANY, products, solve
 from downside.records import record
 from downside.training.learner import discounts_of
+from downside.training.units import positive
 
 SWEEPS = 300
 """Of Bellman's equation, from the values before, where there are too many states to solve it."""
@@ -47,13 +49,14 @@ class Counts:
         at = states_in(steps.x), steps.action.astype(int)
         goes_on = (jnp.max(steps.discounts, axis=1) > 0).astype(self.visits.dtype)
 
-        def added(sums: Array, cumulants: Array) -> Array:
-            return (memory * sums).at[at].add(cumulants)
+        def added(table: Array, where: tuple[Array, ...], numbers: Array) -> Array:
+            # The batch by itself first: one by one, small numbers would be rounded off a large sum.
+            return memory * table + jnp.zeros_like(table).at[where].add(numbers)
 
         return Counts(
-            visits=added(self.visits, jnp.ones_like(goes_on)),
-            sums=jax.vmap(added)(self.sums, steps.cumulants.T),
-            moves=(memory * self.moves).at[(*at, states_in(steps.next_x))].add(goes_on),
+            visits=added(self.visits, at, jnp.ones_like(goes_on)),
+            sums=jax.vmap(added, in_axes=(0, None, 0))(self.sums, at, steps.cumulants.T),
+            moves=added(self.moves, (*at, states_in(steps.next_x)), goes_on),
         )
 
     def predictions(
@@ -69,7 +72,7 @@ class Counts:
         known = self.visits > 0
         n = jnp.where(known, self.visits, 1.0)
         share = jnp.where(known, probabilities, 0.0)
-        policy = share / _or_one(jnp.sum(share, axis=1, keepdims=True))
+        policy = share / positive(jnp.sum(share, axis=1, keepdims=True))
         moves = self.moves / n[..., None]
         onward = jnp.sum(policy[..., None] * moves, axis=1)
 
@@ -78,6 +81,7 @@ class Counts:
             now = jnp.sum(policy * cumulants, axis=1)
             values = _values(now, discount * onward, before)
             q = cumulants + discount * jnp.sum(moves * values, axis=2)
+            values = jnp.sum(policy * q, axis=1)
             return jnp.where(known, q, values[:, None]), values
 
         return jax.vmap(one)(self.sums, discounts, before)
@@ -121,7 +125,3 @@ def visits_of(agent: Any, theta: Float[Array, " P"], steps: Any) -> Float[Array,
     n_episodes = jnp.maximum(jnp.sum(steps.time == 0), 1).astype(theta.dtype)
     states = products(weights[:, None], steps.x)[0] / n_episodes
     return states[:, None] * jnp.exp(log_policy(theta, agent.policy.n_actions))
-
-
-def _or_one(sizes: Array) -> Array:
-    return jnp.where(sizes > 0, sizes, 1.0)

@@ -10,7 +10,7 @@ from downside.training.batch_update import move_policy
 from downside.training.batches import Batches, BatchLearner, Steps
 from downside.training.counting import Counts, log_policy
 from downside.training.learner import current_multipliers, discounts_of
-from downside.training.settling import fading
+from downside.training.settling import fading, slowness
 from downside.training.units import positive, units_after
 
 CURIOSITY = 0.3
@@ -37,8 +37,9 @@ def improve_counted(
     """A step along w = A / unit - temperature log pi, less its mean in each state.
 
     A = (A_q - sum_i multiplier_i A_i) / (1 + sum_i multiplier_i) + `CURIOSITY` span / sqrt(visits),
-    where the span is that of the states' values; the unit is what is `at_stake`. Along the plain
-    gradient, w is weighted by how often its state was ``met`` and its action is taken.
+    where the span is that of the states' values, 1 while all are alike: then all that is left is to
+    try what was tried least. Curiosity falls with the root of time. The unit is what is `at_stake`.
+    Along the plain gradient, w is weighted by how often its state was ``met`` and its action taken.
     """
     visits = counts_of(learner).visits
     log_pi = log_policy(learner.theta, visits.shape[1])
@@ -49,7 +50,12 @@ def improve_counted(
     weight = 1.0 / (1.0 + jnp.sum(multipliers))
     gains = weight * lagrangian(rows, multipliers).reshape(shape)
     values = weight * lagrangian(learner.weights / units[:, None], multipliers)
-    gains = gains + CURIOSITY * span(values, visits) / jnp.sqrt(jnp.maximum(visits, 1.0))
+    rounding = 100.0 * jnp.finfo(gains.dtype).eps * jnp.max(jnp.abs(values))
+    gains = jnp.where(jnp.abs(gains) > rounding, gains, 0.0)
+    apart = span(values, visits)
+    apart = positive(jnp.where(apart > rounding, apart, 0.0))
+    unknown = apart / jnp.sqrt(jnp.maximum(visits, 1.0))
+    gains = gains + CURIOSITY * unknown / jnp.sqrt(slowness(agent, learner.steps))
 
     unit = positive(at_stake(gains, visits, met))
     temperature = agent.temperature / (fading(agent, learner) if agent.annealed else 1.0)

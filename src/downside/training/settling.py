@@ -5,7 +5,8 @@ brings back what it no longer tries. So its entropy fades by a clock that goes s
 multiplier looks for its value, and after a multiplier has fallen to 0, what it had pushed aside is
 tried now and then: else a learner that fell far below its bound would stay there. And a policy
 under a bound swings about it, since policy and multiplier chase each other; what settles is the
-average of its parameters, which is shown unless no bound has bound for long.
+average of its parameters or, where steps are counted, of its visits, which is shown unless no bound
+has bound for long.
 """
 
 from dataclasses import replace
@@ -32,6 +33,9 @@ TRIED = 0.04
 RECENT = 4.0
 """The n-th policy counts about as n to this power: most of it is made of the last quarter of a run,
 which is longer than most swings about a bound."""
+
+FARTHEST = 12.0
+"""Where steps are counted: how far below the largest of its state a preference can fall."""
 
 SLOW = 0.05
 """How much a batch weighs in the slow average of a risk, longer than most swings about a bound."""
@@ -77,9 +81,9 @@ class Settling:
         shown = jnp.where(self.was_bound(steps), average, theta)
         return replace(self, theta=shown, visits=met)
 
-    def levelled(self, means: Float[Array, " c"], first: Any) -> "Settling":
-        """With what a batch has found of what is bounded."""
-        weight = jnp.where(first, 1.0, SLOW)
+    def levelled(self, means: Float[Array, " c"]) -> "Settling":
+        """With what a batch has found of what is bounded; levels begin with the first risk."""
+        weight = jnp.where(self.levels == 0.0, 1.0, SLOW)
         return replace(self, levels=self.levels + weight * (means - self.levels))
 
 
@@ -123,10 +127,12 @@ def slowness(agent: Any, steps: Array) -> Float[Array, ""]:
 
 
 def fading(agent: Any, learner: Any) -> Float[Array, ""]:
-    """By how much the temperature has fallen: as time goes, or as the clock does under a bound."""
-    settling = learner.settling
-    slower = slowness(agent, learner.steps if settling is None else settling.clock)
-    return slower ** (2 if agent.counted else 3)
+    """By how much the temperature has fallen: as time goes, or as the clock does under a bound.
+
+    Where steps are counted nothing has to wait: what a policy no longer tries is still known.
+    """
+    settling = None if agent.counted else learner.settling
+    return slowness(agent, learner.steps if settling is None else settling.clock) ** 3
 
 
 def kept_open(agent: Any, learner: Any, theta: Float[Array, " P"]) -> Float[Array, " P"]:
@@ -135,10 +141,14 @@ def kept_open(agent: Any, learner: Any, theta: Float[Array, " P"]) -> Float[Arra
     After the last multiplier has fallen to 0, for as long as it had taken until then. A bound that
     never binds costs nothing, and one that does would make this cost risk. Each action has its
     share of ``TRIED``, which falls with the square of the temperature's clock. Where steps are
-    counted there is no need of it: what was pushed aside is still known.
+    counted, what was pushed aside is still known: no preference falls more than `FARTHEST` below
+    the largest of its state, from where it comes back in a few steps.
     """
     settling, policy = learner.settling, agent.policy
-    if settling is None or agent.counted or states_of(policy) is None:
+    if agent.counted:
+        logits = theta.reshape(policy.n_actions, -1)
+        return jnp.maximum(logits, jnp.max(logits, axis=0) - FARTHEST).reshape(theta.shape)
+    if settling is None or states_of(policy) is None:
         return theta
     is_slack = jnp.sum(current_multipliers(agent, learner)) == 0.0
     least = TRIED / policy.n_actions / slowness(agent, settling.clock) ** 2
