@@ -337,9 +337,15 @@ def _table(heads: list[str], rows: list[Any]) -> str:
 
 
 def control() -> dict[str, str]:
-    """Random MDPs beside the linear programme."""
+    """Finite MDPs beside the linear programme."""
     found = json.loads((Path(__file__).parent / "constrained" / "constrained.json").read_text())
-    kinds = {"small": "6 states, 3 actions, 0.9", "larger": "12 states, 4 actions, 0.95"}
+    kinds = {
+        "small": "random, 6 states, 3 actions, 0.9",
+        "larger": "random, 12 states, 4 actions, 0.95",
+        "lakes of 16": "slippery lakes, 4x4, 0.97",
+        "lakes of 64": "slippery lakes, 8x8, 0.97",
+        "cliffs": "slippery cliff, 0.9 to 0.99",
+    }
     columns = {
         "median off": "median",
         "at most 5% off": "within 5%",
@@ -351,7 +357,7 @@ def control() -> dict[str, str]:
     rows = []
     for name, one in found.items():
         kind, steps = name.split(", ")
-        values = (f"{one[key]:.1%}" for key in columns.values())
+        values = ("" if one[key] is None else f"{one[key]:.1%}" for key in columns.values())
         rows.append((kinds[kind], f"{int(steps):,}", f"{one['runs']}", *values))
     return {"constrained": _table(["MDPs", "steps", "policies", *columns], rows)}
 
