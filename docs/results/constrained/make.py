@@ -31,8 +31,8 @@ KINDS = {
     "small": {"n_states": 6, "n_actions": 3, "discount": 0.9, "end_share": 0.15},
     "larger": {"n_states": 12, "n_actions": 4, "discount": 0.95, "end_share": 0.1},
 }
-MDPS = range(11000, 11020)  # seen by nobody while the defaults were chosen
-LAKES = range(30, 36)  # these maps neither
+MDPS = range(11000, 11020)  # no default was chosen by them
+LAKES = range(30, 36)  # nor by these maps
 PLACES = (0.25, 0.6)  # of the bound, between the least risk and that of the best free policy
 STEPS = 200_000, 600_000
 N_SEEDS = 4
