@@ -85,11 +85,11 @@ on what was best before the multiplier had found its value. It fades, since it c
 COUNTED = {
     "period": 1000,
     "kl_steps": 2e4,
-    "step_limit": 4.0,
-    "memory": 0.998,
+    "step_limit": 16.0,
+    "memory": 1.0,
 }
 """Where steps can be counted, too: what is learnt from a batch is known better, so batches may be
-shorter and entropy fade sooner."""
+shorter and entropy fade sooner; and no step is forgotten."""
 
 
 def NAC(env: Any, *args: Any, **options: Any) -> Agent:  # noqa: N802

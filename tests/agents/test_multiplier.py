@@ -110,6 +110,9 @@ def test_a_risk_that_swings_about_its_bound_has_no_excess_on_average():
     )
     assert float(steady_excess(nine, jnp.asarray(np.inf), bound, far)) == -1.0
     assert float(steady_excess(*jnp.zeros(4))) == 0.0
+    # A bound of 0 that is all but met: 2e-3 is a fifth of LEAST_RISK of 10.
+    nearly, none, spread = jnp.array([2e-3, 0.0, 10.0])
+    assert float(steady_excess(nearly, none, nearly, spread)) == pytest.approx(0.2)
 
 
 def test_a_growing_rule_does_not_overflow():

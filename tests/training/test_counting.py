@@ -16,9 +16,9 @@ from downside.policies import Gibbs
 from downside.signals import Centralised, Constraint, Penalty, Proxy, Reward, TDError
 from downside.training import counting, counting_update
 from downside.training.batch_learner import start
-from downside.training.batches import Batches, Steps
+from downside.training.batches import Batches, Found, Steps
 from downside.training.counting import Counts, visits_of
-from downside.training.counting_update import improve_counted
+from downside.training.counting_update import expected, improve_counted
 from downside.training.settling import FARTHEST, SLOW, Settling, policy_of
 from random_mdps import random_mdp, random_policy
 
@@ -48,7 +48,7 @@ def expected_counts(mdp, visits):
     uniform = np.full((N_STATES, N_ACTIONS), 1 / N_ACTIONS)
     risks = exact.risk_cumulants(mdp, uniform, Centralised())
     means = [np.sum(mdp.transitions * table, axis=-1) for table in (mdp.rewards, risks)]
-    tables = visits, visits * np.stack(means), visits[..., None] * moves
+    tables = visits, visits * np.stack(means), visits[..., None] * moves, 7.0 * mdp.start
     return Counts(*map(jnp.asarray, tables)), risks
 
 
@@ -64,6 +64,53 @@ def test_counts_that_are_right_give_the_exact_values(many, monkeypatch):
         expected = exact.action_values(shorter, policy, signal)
         np.testing.assert_allclose(q[row], expected, atol=1e-9)
         np.testing.assert_allclose(values[row], np.sum(policy * expected, axis=1), atol=1e-9)
+
+
+def test_the_risk_of_an_episode_is_that_of_its_starts():
+    mdp, policy, rng = problem()
+    counts, risks = expected_counts(mdp, rng.uniform(0.5, 9.0, (N_STATES, N_ACTIONS)))
+    _, values = counts.predictions(
+        jnp.asarray(policy), jnp.full(2, DISCOUNT), jnp.zeros((2, N_STATES))
+    )
+    answers = [exact.start_value(mdp, policy, signal) for signal in (mdp.rewards, risks)]
+    np.testing.assert_allclose(counts.at_the_start(values), answers, atol=1e-9)
+
+
+def test_the_multiplier_hears_what_the_counts_predict_but_sampled_shortfalls():
+    agent, learner, _, policy = learner_of("natural")
+    sampled = Found(jnp.asarray(3.0), jnp.array([6.0]))
+    risks = exact.risk_cumulants(agent.env, policy, Centralised())
+    told = expected(agent, learner, sampled)
+    risk = exact.start_value(agent.env, policy, risks)
+    assert float(told.measured[0] / told.episodes) == pytest.approx(risk, rel=1e-9)
+    assert expected(replace(agent, measure="lpm"), learner, sampled) is sampled
+
+
+@pytest.mark.parametrize("many", [100, 2])  # solved, and by sweeps
+def test_what_is_unknown_is_added_up_along_the_way(many, monkeypatch):
+    # Another way: the signal in a table of the MDP, whose exact action values are known. What was
+    # never tried stays where it is.
+    monkeypatch.setattr(counting, "MANY", many)
+    mdp, policy, rng = problem()
+    visits = rng.uniform(1.0, 9.0, (N_STATES, N_ACTIONS))
+    visits[2, 1] = 0.0
+    counts, _ = expected_counts(mdp, visits)
+    values, apart = rng.normal(size=N_STATES), 1.7
+
+    ends, next_states, weights = (np.array(t) for t in (mdp.ends, mdp.next_states, mdp.transitions))
+    ends[2, 1], next_states[2, 1] = False, 2
+    goes_to = np.where(ends, 0.0, values[next_states])
+    mean = np.sum(weights * goes_to, axis=-1, keepdims=True)
+    deviation = np.sqrt(np.sum(weights * (goes_to - mean) ** 2, axis=-1))
+    n = np.where(visits > 0, visits, 1.0)
+    here = DISCOUNT * deviation / np.sqrt(n) + apart / n
+    table = np.broadcast_to(here[..., None], weights.shape)
+    explored = replace(mdp, ends=ends, next_states=next_states)
+    q = exact.action_values(explored, policy, table)
+    expected_gains = q - np.sum(policy * q, axis=1, keepdims=True)
+
+    found = counts.unknown(jnp.asarray(policy), DISCOUNT, jnp.asarray(values), apart)
+    np.testing.assert_allclose(found, expected_gains, atol=1e-9)
 
 
 def test_what_was_never_tried_is_worth_what_its_state_is():
@@ -103,6 +150,7 @@ def test_steps_are_counted_and_fade():
     np.testing.assert_array_equal(once.visits, [[0, 2], [0, 0], [1, 0]])
     np.testing.assert_array_equal(once.sums[0], [[0, 8], [0, 0], [7, 0]])
     assert {tuple(map(int, at)) for at in np.argwhere(once.moves)} == {(0, 1, 2), (2, 0, 1)}
+    np.testing.assert_array_equal(once.starts, [2, 0, 0])
     twice = once.after(steps, memory=0.25)
     for more, less in zip(jax.tree.leaves(twice), jax.tree.leaves(once), strict=True):
         np.testing.assert_array_equal(more, 1.25 * less)
@@ -206,11 +254,11 @@ def test_no_preference_falls_so_far_that_it_cannot_come_back():
     np.testing.assert_allclose(table.max(axis=0) - table.min(axis=0), FARTHEST)
 
 
-def test_what_is_a_matter_of_rounding_moves_nothing():
+def test_what_is_a_matter_of_rounding_moves_nothing(monkeypatch):
+    monkeypatch.setattr(counting_update, "CURIOSITY", 0.0)
     agent, learner, advantages, policy = learner_of("natural", temperature=0.5)
-    often = replace(learner.counts, visits=jnp.full_like(learner.counts.visits, 9.0))
     values = jnp.full_like(learner.weights, -33.0) * (1.0 + 1e-16)
-    level = replace(learner, weights=values, counts=often)
+    level = replace(learner, weights=values)
     found = move(agent, level, 1e-15 * advantages)
     w = -np.log(policy) + np.sum(policy * np.log(policy), axis=1, keepdims=True)
     np.testing.assert_allclose(found, w / np.linalg.norm(w), atol=1e-8)
@@ -223,22 +271,24 @@ def test_levels_begin_with_the_first_risk_and_then_follow_slowly():
     np.testing.assert_allclose(found, [3.0, 4.0 + 4.0 * SLOW])
 
 
-def test_entropy_and_curiosity_lead_where_advantages_do_not():
+def test_entropy_and_curiosity_lead_where_advantages_do_not(monkeypatch):
     agent, learner, advantages, policy = learner_of("natural", temperature=0.5)
-    often = replace(learner.counts, visits=jnp.full_like(learner.counts.visits, 9.0))
-    nothing = replace(learner, weights=jnp.zeros_like(learner.weights), counts=often)
-    found = move(agent, nothing, jnp.zeros_like(advantages))
+    nothing = replace(learner, weights=jnp.zeros_like(learner.weights))
+    with monkeypatch.context() as without:
+        without.setattr(counting_update, "CURIOSITY", 0.0)
+        found = move(agent, nothing, jnp.zeros_like(advantages))
     w = -np.log(policy) + np.sum(policy * np.log(policy), axis=1, keepdims=True)
     np.testing.assert_allclose(found, w / np.linalg.norm(w), atol=1e-8)
 
+    # Along what is unknown, itself tested above; while all states are alike, they are 1 apart.
     agent = replace(agent, temperature=0.0)
-    rare = np.full((N_STATES, N_ACTIONS), 400.0)
-    rare[3, 2] = 4.0
-    known = replace(learner, counts=replace(learner.counts, visits=jnp.asarray(rare)))
-    for weights in (learner.weights, jnp.zeros_like(learner.weights)):  # before any reward, too
-        found = move(agent, replace(known, weights=weights), jnp.zeros_like(advantages))
-        assert found[3, 2] > 0 > found[3, 0]
-        np.testing.assert_allclose(found[[0, 1, 2, 4]], 0.0, atol=1e-12)
+    values = np.asarray(learner.weights[0] / UNITS[0] - MULTIPLIER * learner.weights[1] / UNITS[1])
+    values = values / (1.0 + MULTIPLIER)
+    for worth, apart in ((values, np.ptp(values)), (np.zeros(N_STATES), 1.0)):
+        known = learner if worth.any() else replace(learner, weights=0.0 * learner.weights)
+        w = learner.counts.unknown(jnp.asarray(policy), DISCOUNT, jnp.asarray(worth), apart)
+        found = move(agent, known, jnp.zeros_like(advantages))
+        np.testing.assert_allclose(found, w / np.linalg.norm(w), atol=1e-8)
 
 
 def test_steps_are_counted_where_a_numbered_problem_goes_on_for_ever_and_is_discounted():
@@ -275,6 +325,28 @@ def test_steps_are_counted_where_a_numbered_problem_goes_on_for_ever_and_is_disc
         NAC(mdp, policy=Gibbs(OneHot(3), 2, hidden=(4,)), counted=True)
     with pytest.raises(ValueError, match="value_features= has no part"):
         NAC(mdp, counted=True, value_features=lambda obs, time: jnp.ones(1))
+
+
+def corridor(length):
+    """One action leads on, the other back to the beginning; only the far end pays."""
+    chances = np.zeros((length, 2, length))
+    chances[range(length), 0, np.minimum(np.arange(length) + 1, length - 1)] = 1.0
+    chances[:, 1, 0] = 1.0
+    rewards = np.zeros((length, 2, 1))
+    rewards[-1, 0] = 1.0
+    return Tabular(chances, rewards, discount=0.95)
+
+
+@pytest.mark.slow
+def test_what_random_steps_would_never_find_is_looked_for():
+    # Random actions come to the end of the corridor once in 2^29 episodes of 60 steps.
+    walk = corridor(30)
+    with jax.enable_x64(False):
+        agent = NAC(walk, n_seeds=4).learn(60_000, progress_bar=False)
+    best = exact.constrained_optimum(walk, []).mean
+    for theta in agent.theta:
+        policy = np.asarray(jnp.exp(counting.log_policy(jnp.asarray(theta), 2)))
+        assert exact.start_value(walk, policy) > 0.98 * best
 
 
 @pytest.mark.slow

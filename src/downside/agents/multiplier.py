@@ -207,11 +207,16 @@ def relative_excess(sampled: Any, threshold: Any, spread: Any = None) -> Float[A
 MOST_EXCESS = 3.0
 """So much of an excess is counted in one batch, on either side."""
 
+LEAST_RISK = 1e-3
+"""Risks are measured in no smaller unit than this share of their spread: what is left of a risk
+that a policy has all but avoided is no reason to raise the multiplier without end."""
+
 
 def steady_excess(sampled: Any, threshold: Any, level: Any, spread: Any) -> Float[Array, ""]:
     """(C - nu) / (|nu| + |level|), ``level`` a slow average of C; -1 where there is no bound.
 
-    In units of a smaller ``spread``, as in `relative_excess`. That one shrinks what is far above
+    In units of a smaller ``spread``, as in `relative_excess`, but of no less than `LEAST_RISK` of
+    it. That one shrinks what is far above
     the bound more than what is far below, so that a policy which swings about the bound would end
     above it on average. Here C alone varies.
 
@@ -220,7 +225,7 @@ def steady_excess(sampled: Any, threshold: Any, level: Any, spread: Any) -> Floa
     1.5
     """
     size = jnp.abs(threshold) + jnp.abs(level)
-    size = jnp.where(spread > 0, jnp.minimum(size, spread), size)
+    size = jnp.where(spread > 0, jnp.clip(size, LEAST_RISK * spread, spread), size)
     safe = jnp.where((size > 0) & jnp.isfinite(size), size, 1.0)
     excess = jnp.where(size > 0, (sampled - threshold) / safe, 0.0)
     excess = jnp.clip(excess, -MOST_EXCESS, MOST_EXCESS)

@@ -18,7 +18,7 @@ from downside.training.batch_update import (
 )
 from downside.training.batches import Batches, BatchLearner, Found, Steps
 from downside.training.counting import Counts, visits_of
-from downside.training.counting_update import count_values, improve_counted
+from downside.training.counting_update import count_values, expected, improve_counted
 from downside.training.cutting import cut_short, with_the_rest
 from downside.training.learner import (
     Episode,
@@ -83,7 +83,7 @@ def learn_batch(
     returns = returns_to_go(steps, steps.next_x @ before.weights.T)
     if agent.counted:
         after, tables = count_values(agent, after, steps, returns)
-        after = move_multipliers(agent, after, found)
+        after = move_multipliers(agent, after, expected(agent, after, found))
         after = improve_counted(agent, after, jnp.mean(steps.x, axis=0), tables)
     else:
         after = fit_values(agent, after, steps.x, returns)

@@ -30,24 +30,31 @@ MOST_MOVES = 4_000_000
 class Counts:
     """Of each state and action: visits, sums of the signals, and moves to the next state.
 
-    A step that ends its episode moves nowhere. Older batches fade.
+    A step that ends its episode moves nowhere. ``starts`` are states in which episodes begin. Older
+    batches may fade.
     """
 
     visits: Float[Array, "s a"]
     sums: Float[Array, "k s a"]
     moves: Float[Array, "s a s"]
+    starts: Float[Array, " s"]
 
     @staticmethod
     def none(n_states: int, n_actions: int, n_signals: int) -> "Counts":
         """Before the first batch."""
         shape = n_states, n_actions
-        sums = jnp.zeros((n_signals, *shape))
-        return Counts(jnp.zeros(shape), sums, jnp.zeros((*shape, n_states)))
+        return Counts(
+            visits=jnp.zeros(shape),
+            sums=jnp.zeros((n_signals, *shape)),
+            moves=jnp.zeros((*shape, n_states)),
+            starts=jnp.zeros(n_states),
+        )
 
     def after(self, steps: Any, memory: Any) -> "Counts":
         """With a batch."""
         at = states_in(steps.x), steps.action.astype(int)
         goes_on = (jnp.max(steps.discounts, axis=1) > 0).astype(self.visits.dtype)
+        begins = (steps.time == 0).astype(self.visits.dtype)
 
         def added(table: Array, where: tuple[Array, ...], numbers: Array) -> Array:
             # The batch by itself first: one by one, small numbers would be rounded off a large sum.
@@ -57,6 +64,7 @@ class Counts:
             visits=added(self.visits, at, jnp.ones_like(goes_on)),
             sums=jax.vmap(added, in_axes=(0, None, 0))(self.sums, at, steps.cumulants.T),
             moves=added(self.moves, (*at, states_in(steps.next_x)), goes_on),
+            starts=added(self.starts, at[:1], begins),
         )
 
     def predictions(
@@ -85,6 +93,45 @@ class Counts:
             return jnp.where(known, q, values[:, None]), values
 
         return jax.vmap(one)(self.sums, discounts, before)
+
+    def at_the_start(self, values: Float[Array, "k s"]) -> Float[Array, " k"]:
+        """What an episode is worth on average, of each signal.
+
+        >>> from dataclasses import replace
+        >>> counts = replace(Counts.none(2, 1, 1), starts=jnp.array([1.0, 3.0]))
+        >>> counts.at_the_start(jnp.array([[4.0, 8.0]])).tolist()
+        [7.0]
+        """
+        return jnp.sum(values * self.starts, axis=1) / positive(jnp.sum(self.starts))
+
+    def unknown(
+        self,
+        probabilities: Float[Array, "s a"],
+        discount: Any,
+        values: Float[Array, " s"],
+        apart: Any,
+    ) -> Float[Array, "s a"]:
+        """What is not known yet of an action and of all that follows it, above its state's mean.
+
+        Of an action alone: how far chance may have moved the mean of the n next ``values`` that it
+        met, their deviation / sqrt(n), and what n steps may not have met at all, ``apart`` / n.
+        This is added up along the way like any signal, so that the policy is led to what it hardly
+        knows from afar. What was never tried stays where it is.
+        """
+        known = self.visits > 0
+        n = jnp.where(known, self.visits, 1.0)
+        stays = jnp.eye(len(n))[:, None, :]
+        moves = jnp.where(known[..., None], self.moves / n[..., None], stays)
+        mean = jnp.sum(moves * values, axis=2)
+        ends = 1.0 - jnp.sum(moves, axis=2)  # with the value 0
+        around = moves * (values - mean[..., None]) ** 2
+        variance = jnp.sum(around, axis=2) + jnp.maximum(ends, 0.0) * mean**2
+        here = discount * jnp.sqrt(variance / n) + apart / n
+        onward = jnp.sum(probabilities[..., None] * moves, axis=1)
+        now = jnp.sum(probabilities * here, axis=1)
+        ahead = _values(now, discount * onward, jnp.zeros_like(now))
+        q = here + discount * jnp.sum(moves * ahead, axis=2)
+        return q - jnp.sum(probabilities * q, axis=1, keepdims=True)
 
 
 def _values(

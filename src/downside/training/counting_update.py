@@ -7,14 +7,14 @@ from jaxtyping import Array, Float
 
 from downside.agents.actor_critic import lagrangian
 from downside.training.batch_update import move_policy
-from downside.training.batches import Batches, BatchLearner, Steps
+from downside.training.batches import Batches, BatchLearner, Found, Steps
 from downside.training.counting import Counts, log_policy
 from downside.training.learner import current_multipliers, discounts_of
-from downside.training.settling import fading, slowness
+from downside.training.settling import fading
 from downside.training.units import positive, units_after
 
-CURIOSITY = 0.3
-"""What a single visit leaves unknown of an action's worth, in shares of what states differ by."""
+CURIOSITY = 0.4
+"""How much of what is not known of an action is hoped for."""
 
 
 def count_values(
@@ -28,6 +28,17 @@ def count_values(
     return replace(learner, counts=counts, weights=values, units=units), q - values[..., None]
 
 
+def expected(agent: Batches, learner: BatchLearner, found: Found) -> Found:
+    """What is bounded, as the counts predict it of an episode: with less noise than it is sampled.
+
+    A shortfall of the whole return (``measure="lpm"``) can only be sampled.
+    """
+    if agent.measure != "sampled":
+        return found
+    risks = counts_of(learner).at_the_start(learner.weights)[1:]
+    return Found(jnp.ones_like(found.episodes), risks)
+
+
 def improve_counted(
     agent: Batches,
     learner: BatchLearner,
@@ -36,12 +47,13 @@ def improve_counted(
 ) -> BatchLearner:
     """A step along w = A / unit - temperature log pi, less its mean in each state.
 
-    A = (A_q - sum_i multiplier_i A_i) / (1 + sum_i multiplier_i) + `CURIOSITY` span / sqrt(visits),
-    where the span is that of the states' values, 1 while all are alike: then all that is left is to
-    try what was tried least. Curiosity falls with the root of time. The unit is what is `at_stake`.
+    A = (A_q - sum_i multiplier_i A_i) / (1 + sum_i multiplier_i) + `CURIOSITY` times what is
+    `unknown`, with the span of the states' values as what may lie apart, 1 while all are alike:
+    then all that is left is to go where fewest steps were made. The unit is what is `at_stake`.
     Along the plain gradient, w is weighted by how often its state was ``met`` and its action taken.
     """
-    visits = counts_of(learner).visits
+    counts = counts_of(learner)
+    visits = counts.visits
     log_pi = log_policy(learner.theta, visits.shape[1])
     pi = jnp.exp(log_pi)
     multipliers, units = current_multipliers(agent, learner), positive(learner.units)
@@ -54,8 +66,8 @@ def improve_counted(
     gains = jnp.where(jnp.abs(gains) > rounding, gains, 0.0)
     apart = span(values, visits)
     apart = positive(jnp.where(apart > rounding, apart, 0.0))
-    unknown = apart / jnp.sqrt(jnp.maximum(visits, 1.0))
-    gains = gains + CURIOSITY * unknown / jnp.sqrt(slowness(agent, learner.steps))
+    unknown = counts.unknown(pi, discounts_of(agent)[0], values, apart)
+    gains = gains + CURIOSITY * unknown
 
     unit = positive(at_stake(gains, visits, met))
     temperature = agent.temperature / (fading(agent, learner) if agent.annealed else 1.0)

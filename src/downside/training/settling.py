@@ -34,7 +34,7 @@ RECENT = 4.0
 """The n-th policy counts about as n to this power: most of it is made of the last quarter of a run,
 which is longer than most swings about a bound."""
 
-FARTHEST = 12.0
+FARTHEST = 14.0
 """Where steps are counted: how far below the largest of its state a preference can fall."""
 
 SLOW = 0.05
