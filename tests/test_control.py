@@ -71,13 +71,10 @@ def half_way(mdp, target):
 @pytest.mark.slow
 def test_random_constrained_mdps_are_solved_as_the_linear_programme_does():
     # The bound binds, with a multiplier of 1.5 to 10, so the best policy mixes two actions in one
-    # state. The defaults were chosen on other MDPs. Of each the median of four seeds, in shares of
-    # the gain over the uniform policy, of the bound, and of the multiplier, which swings about its
-    # value and is averaged over the second half. In the last MDP that is less than a swing (in four
-    # times the steps it is at 0.9), so the multipliers are judged together. The tolerances were set
-    # when these MDPs had been seen, from 1.3 times what they show and more: they guard what is
-    # reached, and do not measure it.
-    ratios = []
+    # state. The defaults were chosen on other MDPs. Of all four seeds, in shares of the gain over
+    # the uniform policy, of the bound, and of the multiplier, which swings about its value and is
+    # averaged over the second half. The tolerances were set when these MDPs had been seen, from 1.4
+    # times the worst of what they show: they guard what is reached, and do not measure it.
     for seed in range(1000, 1005):
         rng = np.random.default_rng(seed)
         mdp = random_mdp(rng, horizon=None, discount=0.9, n_states=6, n_actions=3, end_share=0.15)
@@ -87,12 +84,9 @@ def test_random_constrained_mdps_are_solved_as_the_linear_programme_does():
         mean, risk = exact_numbers(agent.learn(600_000, **QUIET), Centralised())
         gain = best.mean - exact.start_value(mdp, np.full((6, 3), 1 / 3))
         multipliers = agent.records.multipliers[25:, :, 0].mean(axis=0)
-        ratios.append(multipliers / best.multipliers[0])
-        assert abs(np.median(mean) - best.mean) < 0.03 * gain
-        assert abs(np.median(risk) / threshold - 1.0) < 0.02
-        assert np.all(risk < 1.03 * threshold)
-    assert np.all(np.abs(np.median(ratios, axis=1) - 1.0) < 0.4)
-    assert abs(np.median(ratios) - 1.0) < 0.08
+        assert np.all(np.abs(mean - best.mean) < 0.02 * gain)
+        assert np.all(np.abs(risk / threshold - 1.0) < 0.015)
+        assert np.all(np.abs(multipliers / best.multipliers[0] - 1.0) < 0.06)
 
 
 @pytest.mark.slow
@@ -323,7 +317,8 @@ def test_learning_twice_is_learning_once():
 
 
 def test_numbered_states_and_boxes_of_ours_have_default_settings_and_policies():
-    lake = NAC("FrozenLake-v1")._settings  # before those of any Python environment
+    # Before those of any Python environment; its values by regression.
+    lake = NAC("FrozenLake-v1", counted=False)._settings
     assert [float(x[0]) for x in (lake.trace_decay, lake.damping)] == pytest.approx([0.9, 0.6])
     assert lake.annealed
     assert lake.gain_unit == "batch"

@@ -342,8 +342,10 @@ def control() -> dict[str, str]:
     kinds = {
         "small": "random, 6 states, 3 actions, 0.9",
         "larger": "random, 12 states, 4 actions, 0.95",
+        "20 steps": "random, 6 states, 3 actions, 20 steps",
         "lakes of 16": "slippery lakes, 4x4, 0.97",
         "lakes of 64": "slippery lakes, 8x8, 0.97",
+        "lakes of 16, 100 steps": "slippery lakes, 4x4, 100 steps",
         "cliffs": "slippery cliff, 0.9 to 0.99",
     }
     columns = {
@@ -355,11 +357,16 @@ def control() -> dict[str, str]:
         "error of the multiplier, median seed": "median multiplier error",
     }
     rows = []
-    for name, one in found.items():
-        kind, steps = name.split(", ")
+    for name, one in sorted(found.items(), key=lambda item: list(kinds).index(_kind(item[0]))):
+        steps = name.rsplit(", ", maxsplit=1)[1]
         values = ("" if one[key] is None else f"{one[key]:.1%}" for key in columns.values())
-        rows.append((kinds[kind], f"{int(steps):,}", f"{one['runs']}", *values))
+        rows.append((kinds[_kind(name)], f"{int(steps):,}", f"{one['runs']}", *values))
     return {"constrained": _table(["MDPs", "steps", "policies", *columns], rows)}
+
+
+def _kind(name: str) -> str:
+    """Of MDPs, without the steps."""
+    return name.rsplit(", ", maxsplit=1)[0]
 
 
 def none() -> dict[str, str]:

@@ -155,7 +155,7 @@ def build(
     constraints for each learner of the batch. ``policy`` is one of ours, "linear" or "mlp"; by
     default, and on which ``basis`` of the observations, the spaces say; on numbered states the
     default settings are then those of `TABULAR` and `SEVERAL_STATES`, and of `COUNTED` where the
-    problem is discounted and has no horizon. A discounted problem
+    problem is discounted or has a horizon. A discounted problem
     without a horizon or a time limit is begun anew after 3 / (1 - discount) steps
     (``episode_limit``), unless it is a vector environment without resets of single copies.
     Where a bound is about mean rewards that the environment does not tell, a model of
@@ -189,7 +189,7 @@ def build(
         hosting, observations = None, env.observation_space
         chosen = policy if isinstance(policy, Policy) else _policy_of_ours(env, policy, basis)
         limit = None if is_traced(env.discount) else usual_limit(float(env.discount), env.horizon)
-        lasting = limit is not None
+        ending, lasting = env.horizon, limit is not None
     else:
         hosting = hosting_for(env, env_options, discount, horizon)
         host, observations = hosting.first, hosting.first.observation_space
@@ -203,17 +203,18 @@ def build(
         if _needs_means(constraints) and not hosting.means and "mean_reward" not in settings:
             defaults["mean_reward"] = mean_reward_for(host)
         limit = limit_on_host(host)
-        lasting = usual_limit(host.discount, host.horizon) is not None
+        ending, lasting = host.horizon, usual_limit(host.discount, host.horizon) is not None
         defaults |= _on_host(kind, num_envs, settings)
     if kind is Batches and limit is not None:
         defaults["episode_limit"] = limit
     if kind is Batches and policy is None and isinstance(observations, spaces.Discrete):
         defaults |= TABULAR | (SEVERAL_STATES if observations.n > 1 else {})
-        if lasting and "counted" not in settings:
+        if (lasting or ending is not None) and "counted" not in settings:
             learnt = "mean_reward" in settings | defaults
-            settings |= _counting(chosen, constraints, settings, learnt)
+            settings |= _counting(chosen, constraints, settings, learnt, ending)
     if settings.get("counted"):
         check_counting(settings)
+        defaults.pop("value_features", None)
         period = COUNTED["period"] if COUNTED["period"] % num_envs == 0 else HOST["period"]
         defaults |= COUNTED | {"period": period}
     settings |= {name: value for name, value in defaults.items() if name not in settings}
@@ -310,19 +311,24 @@ def _counting(
     constraints: Sequence[tuple[Constraint, ...]],
     settings: dict[str, Any],
     learnt: bool,
+    horizon: int | None,
 ) -> dict[str, Any]:
-    """Settings that count the steps of a discounted problem without a horizon, where that is apt.
+    """Settings that count the steps of a problem with a horizon or a discount, where that is apt.
 
     Older steps fade soon where signals depend on what was learnt, as on mean rewards that are.
     """
     n_states = states_of(policy)
     targets = [one.target for each in constraints for one in each]
-    lasting = any(getattr(target, "discount", 0.0) >= 1.0 for target in targets)
-    if n_states is None or lasting or NOT_COUNTED & set(settings):
+    followed = any(isinstance(target, TDError) for target in targets)
+    if horizon is None:
+        unfit = any(getattr(target, "discount", 0.0) >= 1.0 for target in targets)
+    else:
+        unfit = followed  # errors of values that do not know the time
+    if n_states is None or unfit or NOT_COUNTED & set(settings):
         return {}
-    if n_states == 1 or n_states * policy.n_params > MOST_MOVES:
+    if n_states == 1 or (horizon or 1) * n_states * policy.n_params > MOST_MOVES:
         return {}
-    fleeting = learnt or any(isinstance(target, TDError) for target in targets)
+    fleeting = learnt or followed
     return {"counted": True} | ({"memory": 0.98} if fleeting and "memory" not in settings else {})
 
 

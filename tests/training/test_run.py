@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -23,19 +24,26 @@ PORTFOLIO = Portfolio(discount=0.99)
 SIGNALS = (Reward(0.99), Proxy(Centralised(), 0.99, 50))
 POLICY = Gibbs(Polynomial(6), 11)
 MDP = random_mdp(np.random.default_rng(3), horizon=None, discount=0.9, n_states=6)
-WAYS = {
-    "online": lambda nu: ActorCritic(PORTFOLIO, POLICY, SIGNALS, (nu,), pretraining=10),
-    "batches": lambda nu: Batches(PORTFOLIO, POLICY, SIGNALS, (nu,), period=500),
-    "counted": lambda nu: Batches(
-        MDP,
+
+
+def counted(mdp, nu):
+    return Batches(
+        mdp,
         Gibbs(OneHot(6), 2),
-        (Reward(0.9), Proxy(Centralised(), 0.9, None)),
+        (Reward(0.9), Proxy(Centralised(), 0.9, mdp.horizon)),
         (nu,),
         period=500,
         risk_unit="spread",
         annealed=True,
         counted=True,
-    ),
+    )
+
+
+WAYS = {
+    "online": lambda nu: ActorCritic(PORTFOLIO, POLICY, SIGNALS, (nu,), pretraining=10),
+    "batches": lambda nu: Batches(PORTFOLIO, POLICY, SIGNALS, (nu,), period=500),
+    "counted": lambda nu: counted(MDP, nu),
+    "by-time": lambda nu: counted(replace(MDP, horizon=12), nu),
 }
 each_way = pytest.mark.parametrize("way", WAYS)
 
@@ -122,7 +130,7 @@ def test_devices_and_many_neighbours_change_no_bit():
     ]
     assert found[0] == found[1]
     assert [len(bits) for bits in found[0]] == [
-        2 * n_bytes * n for n in (77, 77, 12) for n_bytes in (4, 8)
+        2 * n_bytes * n for n in (77, 77, 12, 12) for n_bytes in (4, 8)
     ]  # hexadecimal
 
 

@@ -6,13 +6,15 @@ Random MDPs of two sizes, each under two bounds, and slippery lakes and cliffs, 
 with the library's defaults. Errors are those of the policy that the agent shows, evaluated exactly:
 of the mean in shares of the best policy's gain over the uniform one (on lakes over standing still:
 under a tight bound the uniform one may be as good as the best), of the risk in shares of the bound,
-of the multiplier (averaged over the second half) in shares of the exact one.
+of the multiplier (averaged over the second half) in shares of the exact one. The best policies of
+problems with a horizon look at the clock, those of the agents do not.
 """
 
 import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -30,9 +32,11 @@ from random_mdps import random_mdp  # noqa: E402
 KINDS = {
     "small": {"n_states": 6, "n_actions": 3, "discount": 0.9, "end_share": 0.15},
     "larger": {"n_states": 12, "n_actions": 4, "discount": 0.95, "end_share": 0.1},
+    "20 steps": {"n_states": 6, "n_actions": 3, "discount": 1.0, "end_share": 0.05, "horizon": 20},
 }
 MDPS = range(11000, 11020)  # no default was chosen by them
 LAKES = range(30, 36)  # nor by these maps
+TIME_LIMIT = 100  # of FrozenLake
 PLACES = (0.25, 0.6)  # of the bound, between the least risk and that of the best free policy
 STEPS = 200_000, 600_000
 N_SEEDS = 4
@@ -41,16 +45,16 @@ N_SEEDS = 4
 def random_mdps(kind: str) -> Iterator[tuple[str, Tabular, float]]:
     """Each under two bounds."""
     for seed in MDPS:
-        mdp = random_mdp(np.random.default_rng(seed), horizon=None, **KINDS[kind])
+        mdp = random_mdp(np.random.default_rng(seed), **{"horizon": None} | KINDS[kind])
         yield from ((f"{seed} {place}", mdp, bound_at(mdp, place)) for place in PLACES)
 
 
-def lakes(size: int) -> Iterator[tuple[str, Tabular, float]]:
+def lakes(size: int, **kind: Any) -> Iterator[tuple[str, Tabular, float]]:
     """Random slippery maps, each under two bounds and without one."""
     for seed in LAKES:
         maps = generate_random_map(size=size, seed=seed)
         env = gymnasium.make("FrozenLake-v1", desc=maps, is_slippery=True)
-        mdp = Tabular.from_gymnasium(env, discount=0.97)
+        mdp = Tabular.from_gymnasium(env, **kind)
         yield from ((f"{seed} {place}", mdp, bound_at(mdp, place)) for place in PLACES)
         yield f"{seed} free", mdp, np.inf
 
@@ -65,8 +69,10 @@ def cliffs() -> Iterator[tuple[str, Tabular, float]]:
 PROBLEMS = {
     "small": lambda: random_mdps("small"),
     "larger": lambda: random_mdps("larger"),
-    "lakes of 16": lambda: lakes(4),
-    "lakes of 64": lambda: lakes(8),
+    "20 steps": lambda: random_mdps("20 steps"),
+    "lakes of 16": lambda: lakes(4, discount=0.97),
+    "lakes of 64": lambda: lakes(8, discount=0.97),
+    "lakes of 16, 100 steps": lambda: lakes(4, discount=1.0, horizon=TIME_LIMIT),
     "cliffs": cliffs,
 }
 

@@ -17,8 +17,13 @@ from downside.training.batch_update import (
     returns_to_go,
 )
 from downside.training.batches import Batches, BatchLearner, Found, Steps
-from downside.training.counting import Counts, visits_of
-from downside.training.counting_update import count_values, expected, improve_counted
+from downside.training.counting import visits_of
+from downside.training.counting_update import (
+    count_values,
+    expected,
+    improve_counted,
+    nothing_counted,
+)
 from downside.training.cutting import cut_short, with_the_rest
 from downside.training.learner import (
     Episode,
@@ -60,7 +65,7 @@ def start(agent: Batches, key: Array) -> BatchLearner:
         failed=count,
         progress=Progress.none(k),
         settling=begin_settling(agent, theta),
-        counts=Counts.none(n, theta.shape[0] // n, k) if agent.counted else None,
+        counts=nothing_counted(agent, n),
     )
 
 
@@ -82,9 +87,9 @@ def learn_batch(
     """Values, multipliers and policy from a batch; ``before`` it, and ``after`` its last step."""
     returns = returns_to_go(steps, steps.next_x @ before.weights.T)
     if agent.counted:
-        after, tables = count_values(agent, after, steps, returns)
-        after = move_multipliers(agent, after, expected(agent, after, found))
-        after = improve_counted(agent, after, jnp.mean(steps.x, axis=0), tables)
+        after, predicted = count_values(agent, after, steps, returns)
+        after = move_multipliers(agent, after, expected(agent, found, predicted))
+        after = improve_counted(agent, after, jnp.mean(steps.x, axis=0), predicted.advantages)
     else:
         after = fit_values(agent, after, steps.x, returns)
         after = move_multipliers(agent, after, found)

@@ -28,6 +28,7 @@ from downside.policies.base import Policy
 from downside.records import carry_functions, record, static
 from downside.signals import Signal
 from downside.training.counting import Counts
+from downside.training.counting_by_time import TimedCounts
 from downside.training.fisher import states_of
 from downside.training.learner import Episode, Progress
 from downside.training.settling import Settling
@@ -65,9 +66,10 @@ class Batches:
     short and begun anew (see `cutting`).
 
     Where ``counted``, for policies with a preference for each action of each numbered state, values
-    and advantages are those of a count of all steps, which fade by ``memory`` (see `counting`):
-    ridge, trace, damping, gain unit and centring have no part in it. Nats fall as they do without
-    ``annealed``, and the temperature waits for no multiplier.
+    and advantages are those of a count of all steps, which fade by ``memory`` (see `counting`), and
+    a multiplier follows the risk that they predict: ridge, trace, damping, gain unit and centring
+    have no part in it. Nats fall as they do without ``annealed``, and the temperature waits for no
+    multiplier.
     """
 
     env: Any
@@ -115,10 +117,14 @@ class Batches:
                 "state, without value features; leave counted= out"
             )
         discounts = [signal.discount for signal in self.signals]
-        if self.counted and not all(is_traced(d) or np.all(np.less(d, 1.0)) for d in discounts):
+        if (
+            self.counted
+            and self.env.horizon is None
+            and not all(is_traced(d) or np.all(np.less(d, 1.0)) for d in discounts)
+        ):
             raise ValueError(
-                f"counted=True needs discounts below 1, and those of the signals are {discounts}; "
-                "leave counted= out"
+                "counted=True needs a horizon or discounts below 1, and those of the signals are "
+                f"{discounts}; leave counted= out"
             )
         for name in ("kl", "kl_steps", "ridge", "step_limit"):
             check_positive(name, getattr(self, name))
@@ -169,7 +175,7 @@ class BatchLearner:
     failed: Int[Array, ""]
     progress: Progress
     settling: Settling | None
-    counts: Counts | None
+    counts: Counts | TimedCounts | None
 
 
 @record

@@ -8,6 +8,7 @@ the natural gradient is then w_q - multiplier w_rho, and an action that the poli
 has a weight like any other: it can come back.
 """
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -23,7 +24,16 @@ SWEEPS = 300
 """Of Bellman's equation, from the values before, where there are too many states to solve it."""
 
 MOST_MOVES = 4_000_000
-"""States times actions times states up to which steps are counted."""
+"""States times actions times states, times the horizon, up to which steps are counted."""
+
+
+@record
+class Predicted:
+    """Of each signal: what an action adds to its state (Q - V), V, and V where episodes begin."""
+
+    advantages: Float[Array, "k s a"]
+    values: Float[Array, "k s"]
+    start: Float[Array, " k"]
 
 
 @record
@@ -54,17 +64,12 @@ class Counts:
         """With a batch."""
         at = states_in(steps.x), steps.action.astype(int)
         goes_on = (jnp.max(steps.discounts, axis=1) > 0).astype(self.visits.dtype)
-        begins = (steps.time == 0).astype(self.visits.dtype)
-
-        def added(table: Array, where: tuple[Array, ...], numbers: Array) -> Array:
-            # The batch by itself first: one by one, small numbers would be rounded off a large sum.
-            return memory * table + jnp.zeros_like(table).at[where].add(numbers)
-
+        add = partial(added, memory=memory)
         return Counts(
-            visits=added(self.visits, at, jnp.ones_like(goes_on)),
-            sums=jax.vmap(added, in_axes=(0, None, 0))(self.sums, at, steps.cumulants.T),
-            moves=added(self.moves, (*at, states_in(steps.next_x)), goes_on),
-            starts=added(self.starts, at[:1], begins),
+            visits=add(self.visits, at, jnp.ones_like(goes_on)),
+            sums=jax.vmap(add, in_axes=(0, None, 0))(self.sums, at, steps.cumulants.T),
+            moves=add(self.moves, (*at, states_in(steps.next_x)), goes_on),
+            starts=add(self.starts, at[:1], (steps.time == 0).astype(goes_on.dtype)),
         )
 
     def predictions(
@@ -72,15 +77,14 @@ class Counts:
         probabilities: Float[Array, "s a"],
         discounts: Float[Array, " k"],
         before: Float[Array, "k s"],
-    ) -> tuple[Float[Array, "k s a"], Float[Array, "k s"]]:
-        """Q and V of each signal: Q = c + discount P V, with V = sum_a pi Q; c and P as counted.
+    ) -> Predicted:
+        """Q = c + discount P V and V = sum_a pi Q of each signal; c and P as counted.
 
         What was never tried is taken for what its state is worth. ``before`` are earlier values.
         """
         known = self.visits > 0
         n = jnp.where(known, self.visits, 1.0)
-        share = jnp.where(known, probabilities, 0.0)
-        policy = share / positive(jnp.sum(share, axis=1, keepdims=True))
+        policy = among(known, probabilities)
         moves = self.moves / n[..., None]
         onward = jnp.sum(policy[..., None] * moves, axis=1)
 
@@ -90,19 +94,11 @@ class Counts:
             values = _values(now, discount * onward, before)
             q = cumulants + discount * jnp.sum(moves * values, axis=2)
             values = jnp.sum(policy * q, axis=1)
-            return jnp.where(known, q, values[:, None]), values
+            return jnp.where(known, q - values[:, None], 0.0), values
 
-        return jax.vmap(one)(self.sums, discounts, before)
-
-    def at_the_start(self, values: Float[Array, "k s"]) -> Float[Array, " k"]:
-        """What an episode is worth on average, of each signal.
-
-        >>> from dataclasses import replace
-        >>> counts = replace(Counts.none(2, 1, 1), starts=jnp.array([1.0, 3.0]))
-        >>> counts.at_the_start(jnp.array([[4.0, 8.0]])).tolist()
-        [7.0]
-        """
-        return jnp.sum(values * self.starts, axis=1) / positive(jnp.sum(self.starts))
+        advantages, values = jax.vmap(one)(self.sums, discounts, before)
+        start = jnp.sum(values * self.starts, axis=1) / positive(jnp.sum(self.starts))
+        return Predicted(advantages, values, start)
 
     def unknown(
         self,
@@ -111,27 +107,58 @@ class Counts:
         values: Float[Array, " s"],
         apart: Any,
     ) -> Float[Array, "s a"]:
-        """What is not known yet of an action and of all that follows it, above its state's mean.
+        """What is not `known_little` of an action and of all that follows it, above the state's.
 
-        Of an action alone: how far chance may have moved the mean of the n next ``values`` that it
-        met, their deviation / sqrt(n), and what n steps may not have met at all, ``apart`` / n.
-        This is added up along the way like any signal, so that the policy is led to what it hardly
-        knows from afar. What was never tried stays where it is.
+        It is added up along the way like any signal, so that the policy is led from afar to what it
+        hardly knows.
         """
-        known = self.visits > 0
-        n = jnp.where(known, self.visits, 1.0)
-        stays = jnp.eye(len(n))[:, None, :]
-        moves = jnp.where(known[..., None], self.moves / n[..., None], stays)
-        mean = jnp.sum(moves * values, axis=2)
-        ends = 1.0 - jnp.sum(moves, axis=2)  # with the value 0
-        around = moves * (values - mean[..., None]) ** 2
-        variance = jnp.sum(around, axis=2) + jnp.maximum(ends, 0.0) * mean**2
-        here = discount * jnp.sqrt(variance / n) + apart / n
+        here, moves = known_little(self.visits, self.moves, discount, values, apart)
         onward = jnp.sum(probabilities[..., None] * moves, axis=1)
         now = jnp.sum(probabilities * here, axis=1)
         ahead = _values(now, discount * onward, jnp.zeros_like(now))
         q = here + discount * jnp.sum(moves * ahead, axis=2)
         return q - jnp.sum(probabilities * q, axis=1, keepdims=True)
+
+
+def added(table: Array, where: tuple[Array, ...], numbers: Array, memory: Any) -> Array:
+    """``memory`` of a table, with numbers added at these places.
+
+    The batch by itself first: one by one, small numbers would be rounded off a large sum.
+    """
+    return memory * table + jnp.zeros_like(table).at[where].add(numbers)
+
+
+def among(known: Array, probabilities: Float[Array, "s a"]) -> Float[Array, "s a"]:
+    """The policy among the actions that are known.
+
+    >>> among(jnp.array([[True, False, True]]), jnp.array([[0.3, 0.4, 0.3]])).round(6).tolist()
+    [[0.5, 0.0, 0.5]]
+    """
+    share = jnp.where(known, probabilities, 0.0)
+    return share / positive(jnp.sum(share, axis=1, keepdims=True))
+
+
+def known_little(
+    visits: Float[Array, "s a"],
+    moves: Float[Array, "s a s"],
+    discount: Any,
+    values: Float[Array, " s"],
+    apart: Any,
+) -> tuple[Float[Array, "s a"], Float[Array, "s a s"]]:
+    """What is not known of the worth of an action by itself, and where it leads.
+
+    By how much chance may have moved the mean of the ``values`` that followed its n steps, their
+    deviation / sqrt(n), and what n steps may have missed, ``apart`` / n. What was never tried stays
+    where it is.
+    """
+    known = visits > 0
+    n = jnp.where(known, visits, 1.0)
+    stays = jnp.eye(len(n))[:, None, :]
+    moves = jnp.where(known[..., None], moves / n[..., None], stays)
+    mean = jnp.sum(moves * values, axis=2)
+    ends = jnp.maximum(1.0 - jnp.sum(moves, axis=2), 0.0)  # with the value 0
+    around = jnp.sum(moves * (values - mean[..., None]) ** 2, axis=2)
+    return discount * jnp.sqrt((around + ends * mean**2) / n) + apart / n, moves
 
 
 def _values(

@@ -8,7 +8,8 @@ from jaxtyping import Array, Float
 from downside.agents.actor_critic import lagrangian
 from downside.training.batch_update import move_policy
 from downside.training.batches import Batches, BatchLearner, Found, Steps
-from downside.training.counting import Counts, log_policy
+from downside.training.counting import Counts, Predicted, log_policy
+from downside.training.counting_by_time import TimedCounts
 from downside.training.learner import current_multipliers, discounts_of
 from downside.training.settling import fading
 from downside.training.units import positive, units_after
@@ -19,24 +20,23 @@ CURIOSITY = 0.4
 
 def count_values(
     agent: Batches, learner: BatchLearner, steps: Steps, returns: Float[Array, "t k"]
-) -> tuple[BatchLearner, Float[Array, "k s a"]]:
-    """Count the steps and predict; also the advantages Q - V of each signal."""
+) -> tuple[BatchLearner, Predicted]:
+    """Count the steps, and predict."""
     counts = counts_of(learner).after(steps, agent.memory)
-    pi = jnp.exp(log_policy(learner.theta, counts.visits.shape[1]))
-    q, values = counts.predictions(pi, discounts_of(agent), learner.weights)
+    pi = jnp.exp(log_policy(learner.theta, agent.policy.n_actions))
+    predicted = counts.predictions(pi, discounts_of(agent), learner.weights)
     units = units_after(agent, learner, returns)
-    return replace(learner, counts=counts, weights=values, units=units), q - values[..., None]
+    return replace(learner, counts=counts, weights=predicted.values, units=units), predicted
 
 
-def expected(agent: Batches, learner: BatchLearner, found: Found) -> Found:
+def expected(agent: Batches, found: Found, predicted: Predicted) -> Found:
     """What is bounded, as the counts predict it of an episode: with less noise than it is sampled.
 
     A shortfall of the whole return (``measure="lpm"``) can only be sampled.
     """
     if agent.measure != "sampled":
         return found
-    risks = counts_of(learner).at_the_start(learner.weights)[1:]
-    return Found(jnp.ones_like(found.episodes), risks)
+    return Found(jnp.ones_like(found.episodes), predicted.start[1:])
 
 
 def improve_counted(
@@ -79,10 +79,19 @@ def improve_counted(
     return move_policy(agent, learner, w.T.reshape(-1), curvature=jnp.sum(met * spread))
 
 
-def counts_of(learner: BatchLearner) -> Counts:
+def counts_of(learner: BatchLearner) -> Counts | TimedCounts:
     """What a learner has counted."""
     assert learner.counts is not None
     return learner.counts
+
+
+def nothing_counted(agent: Batches, n_states: int) -> Counts | TimedCounts | None:
+    """Before the first batch."""
+    if not agent.counted:
+        return None
+    sizes = n_states, agent.policy.n_actions, len(agent.signals)
+    horizon = agent.env.horizon
+    return Counts.none(*sizes) if horizon is None else TimedCounts.none(horizon, *sizes)
 
 
 def span(values: Float[Array, " s"], visits: Float[Array, "s a"]) -> Array:
