@@ -99,7 +99,8 @@ def test_what_is_unknown_is_added_up_along_the_way(many, monkeypatch):
     mean = np.sum(weights * goes_to, axis=-1, keepdims=True)
     deviation = np.sqrt(np.sum(weights * (goes_to - mean) ** 2, axis=-1))
     n = np.where(visits > 0, visits, 1.0)
-    here = DISCOUNT * deviation / np.sqrt(n) + apart / n
+    share = 1.0 if many > N_STATES else 1.0 - DISCOUNT
+    here = DISCOUNT * deviation / np.sqrt(n) + share * apart * 0.9**n
     table = np.broadcast_to(here[..., None], weights.shape)
     explored = replace(mdp, ends=ends, next_states=next_states)
     q = exact.action_values(explored, policy, table)

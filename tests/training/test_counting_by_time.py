@@ -112,7 +112,7 @@ def test_what_is_unknown_is_added_up_until_the_horizon(discount):
     mean = np.sum(mdp.transitions * goes_to, axis=-1, keepdims=True)
     deviation = np.sqrt(np.sum(mdp.transitions * (goes_to - mean) ** 2, axis=-1))
     n = steps[:-1].sum(axis=0)
-    here = discount * deviation / np.sqrt(n) + apart / n
+    here = discount * deviation / np.sqrt(n) + apart * 0.9**n
     q = exact.action_values(mdp, policy, here[None, ..., None])
     gains = q - np.sum(policy * q, axis=2, keepdims=True)
     met = exact.state_distribution(mdp, policy)[..., None]

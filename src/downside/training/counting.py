@@ -23,6 +23,9 @@ from downside.training.units import positive
 SWEEPS = 300
 """Of Bellman's equation, from the values before, where there are too many states to solve it."""
 
+MISSED = 0.9
+"""The chance that a step misses what happens once in ten times."""
+
 MOST_MOVES = 4_000_000
 """States times actions times states, times the horizon, up to which steps are counted."""
 
@@ -148,8 +151,10 @@ def known_little(
     """What is not known of the worth of an action by itself, and where it leads.
 
     By how much chance may have moved the mean of the ``values`` that followed its n steps, their
-    deviation / sqrt(n), and what n steps may have missed, ``apart`` / n. What was never tried stays
-    where it is.
+    deviation / sqrt(n), and what n steps may all have missed, ``apart`` `MISSED`^n. What was never
+    tried stays where it is. A policy that moves little by little cannot be led to thousands of
+    places one after the other: where there are `MANY` states, what may be missed on all the way
+    together is as much as elsewhere on one step.
     """
     known = visits > 0
     n = jnp.where(known, visits, 1.0)
@@ -158,7 +163,9 @@ def known_little(
     mean = jnp.sum(moves * values, axis=2)
     ends = jnp.maximum(1.0 - jnp.sum(moves, axis=2), 0.0)  # with the value 0
     around = jnp.sum(moves * (values - mean[..., None]) ** 2, axis=2)
-    return discount * jnp.sqrt((around + ends * mean**2) / n) + apart / n, moves
+    share = 1.0 if len(n) <= MANY else (1.0 - discount)
+    missed = share * apart * MISSED**n
+    return discount * jnp.sqrt((around + ends * mean**2) / n) + missed, moves
 
 
 def _values(
