@@ -107,7 +107,8 @@ def test_what_is_unknown_is_added_up_along_the_way(many, monkeypatch):
     expected_gains = q - np.sum(policy * q, axis=1, keepdims=True)
 
     found = counts.unknown(jnp.asarray(policy), DISCOUNT, jnp.asarray(values), apart)
-    np.testing.assert_allclose(found, expected_gains, atol=1e-9)
+    # The root of a variance that is 0 but for rounding is 1e-8.
+    np.testing.assert_allclose(found, expected_gains, atol=1e-7)
 
 
 def test_what_was_never_tried_is_worth_what_its_state_is():
