@@ -1,9 +1,9 @@
 """A single learner beside one of 512: as it is by default, and with its loop as one kernel.
 
 XLA launches some forty small kernels for a step; for one learner the launches are most of the cost.
-It can compile a small loop as one kernel. That is a switch for a whole process, and it rounds
-otherwise: a learner alone would not have the bits that it has among others. So it is not on by
-default, and is measured here as what a user can ask for.
+It can compile a small loop as one kernel. That is a switch for a whole process, and some settings
+round otherwise in a tile of 1, though the portfolio does not. So it is not on by default, and is
+measured here as what a user can ask for.
 """
 
 import json

@@ -95,8 +95,8 @@ def test_a_learner_has_the_same_bits_in_every_tile(name):
         return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(first)]
 
     alone = bits(1)
-    assert fitting_tile(1, n_devices=1) == 8
-    for n_learners in (16, 32, 64, 128) if name == "normalised" else (128,):
+    assert fitting_tile(1, n_devices=1) == 4
+    for n_learners in (8, 16, 32, 64, 128) if name == "normalised" else (8, 128):
         assert bits(n_learners) == alone
 
 

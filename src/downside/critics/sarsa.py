@@ -45,7 +45,7 @@ class TraceState:
 class Sarsa(Critic[TraceState]):
     """SARSA(lambda) for K signals over the same features.
 
-        error_k  = cumulant_k + discount_k w_k . next_x - w_k . x                    [td-error]
+        error_k  = cumulant_k + w_k . (discount_k next_x - x)                        [td-error]
         trace_k <- trace_k + x;    w_k <- w_k + step_size error_k trace_k
         trace_k <- discount_k trace_decay trace_k          (0 at an end: the next starts clean)
 
