@@ -73,6 +73,11 @@ def room_for_programs():
         gc.collect()
 
 
+def pytest_collection_finish():
+    """What was imported stays: no search for garbage goes through it again."""
+    gc.freeze()
+
+
 def pytest_collection_modifyitems(items):
     tests = Path(__file__).parent
     for item in items:

@@ -60,7 +60,11 @@ def test_a_python_policy_in_a_gymnasium_environment_has_the_same_risk():
     table = policy.argmax(axis=1).tolist()
 
     risk = estimate_risk(
-        GymnasiumEnv(mdp), lambda obs: table[obs], target=0.7, discount=0.8, **SHORT
+        GymnasiumEnv(mdp),
+        lambda obs: table[obs],
+        target=0.7,
+        discount=0.8,
+        **{**SHORT, "total_timesteps": 2000},
     )
 
     exact = start_value(mdp, policy, risk_cumulants(mdp, policy, Fixed(0.7)))
@@ -106,11 +110,14 @@ def test_a_mean_reward_that_does_not_fit_is_reported_with_a_number():
     options = {**SHORT, "total_timesteps": 5000}
     any_arm = Partial(lambda obs, key: jax.random.randint(key, (), 0, 3))
     bandit = Bandit(std_b=1.0, pareto_shape=6.0)
-    one_mean = MeanReward(Partial(lambda obs, action: jnp.ones(1)), 1, rate=0.01)
+    row = lambda rows, obs, action: rows[action]  # noqa: E731
+    one_mean, a_mean_each = (
+        MeanReward(Partial(row, jnp.asarray(rows, jnp.float32)), 3, rate=0.01)
+        for rows in ([[1, 0, 0]] * 3, np.eye(3))
+    )
     with pytest.warns(UserWarning, match=r"takes away \d+% of its squared errors"):
         estimate_risk(bandit, any_arm, target=Centralised(), mean_reward=one_mean, **options)
 
-    a_mean_each = MeanReward(Partial(lambda obs, action: jax.nn.one_hot(action, 3)), 3, rate=0.01)
     risk = estimate_risk(bandit, any_arm, target=Centralised(), mean_reward=a_mean_each, **options)
     assert risk.learnt.value > 0
 

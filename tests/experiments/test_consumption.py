@@ -15,7 +15,7 @@ from downside.report.consumption_figure import learning
 from experiment_runs import reproduce
 
 ENV = Consumption()
-NUS = np.array([0.05, np.inf])
+NUS = np.array([0.05, 0.1, np.inf])  # with as many learners as in the smoke run, so one program
 PLAN = runs.Plan(n_seeds=2, n_steps=60_000, n_evaluations=3, n_episodes=20)
 
 

@@ -131,14 +131,14 @@ def test_it_learns_the_same_from_the_same_steps(case):
 
 
 def test_streams_are_learnt_from_apart():
-    # Two streams of 60 steps are one batch of 120: nothing is summed across their border, so each
+    # Two streams of 120 steps are one batch of 240: nothing is summed across their border, so each
     # stream's returns are those that it has alone.
-    agent = replace(settings("batches"), period=60)
+    agent = settings("batches")
     ((_, first),) = [next(iter(compiled_periods(agent, jax.random.key(1))))]
     ((_, second),) = [next(iter(compiled_periods(agent, jax.random.key(2))))]
     both = jax.tree.map(lambda a, b: np.concatenate([a, b]), first, second)
     example = np.zeros(ENV.observation_space.shape, np.float32)
-    hosted = replace(agent, env=Hosted(ENV.discount, example, ENV.horizon, 2), period=120)
+    hosted = replace(agent, env=Hosted(ENV.discount, example, ENV.horizon, 2), period=240)
     many = stack([hosted])
     start = start_recorded(many, jax.random.key(1)[None])
     either = [
@@ -147,5 +147,5 @@ def test_streams_are_learnt_from_apart():
     ]
     np.testing.assert_allclose(either[0].theta, either[1].theta, rtol=1e-3, atol=1e-5)
     np.testing.assert_array_equal(either[0].episode.sums[0], either[1].episode.sums[0, ::-1])
-    assert int(either[0].episodes[0]) == 2  # of 50 steps; 10 more are in progress in each
-    assert either[0].episode.time.tolist() == [[10, 10]]
+    assert int(either[0].episodes[0]) == 4  # of 50 steps; 20 more are in progress in each
+    assert either[0].episode.time.tolist() == [[20, 20]]

@@ -48,25 +48,66 @@ WAYS = {
 each_way = pytest.mark.parametrize("way", WAYS)
 
 
-def train(way, thresholds, seeds):
+def bits(learners, i):
+    """Of what learner ``i`` carries into its next step."""
+    carried = learners.theta, learners.multipliers, learners.env_state
+    return [np.asarray(leaf)[i].tobytes().hex() for leaf in jax.tree.leaves(carried)]
+
+
+def start(way, thresholds, seeds):
     settings = run.stack([WAYS[way](nu) for nu in thresholds])
-    keys = jax.vmap(jax.random.key)(np.array(list(seeds)))
-    learners = run.start_all(settings, keys)
-    for begin, end in ((0, 3), (3, 4), (4, 8)):
-        learners, _ = run.advance(settings, learners, keys, begin, end)
-    return learners
+    keys = jax.vmap(jax.random.key)(np.array(seeds))
+    return settings, run.start_all(settings, keys), keys
+
+
+THRESHOLDS = [0.1, 0.3, float("inf"), *(0.3 + 0.01 * i for i in range(67))]
+PLACES = 1, 2, 69  # one of them on the second device
+
+PROGRAM = """
+import sys
+import jax
+jax.config.update("jax_num_cpu_devices", 2)
+sys.path.insert(0, sys.argv[1])
+from training.test_run import PLACES, THRESHOLDS, WAYS, bits, run, start
+
+assert len(jax.devices()) == 2
+for way in WAYS:
+    for is_double in (False, True):
+        with jax.enable_x64(is_double):
+            settings, learners, keys = start(way, THRESHOLDS, range(70))
+            for begin, end in ((0, 3), (3, 4), (4, 8)):
+                learners, _ = run.advance(settings, learners, keys, begin, end)
+            for i in PLACES:
+                print(way, is_double, i, *bits(learners, i))
+"""
+
+
+@pytest.fixture(scope="module")
+def in_company():
+    """70 learners on two devices, in three chunks: (way, is double, place) -> bits."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(Path(__file__).parents[1])],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    rows = [line.split() for line in done.stdout.splitlines()]
+    return {(way, is_double, int(i)): found for way, is_double, i, *found in rows}
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("is_double", [False, True])
 @each_way
-def test_neighbours_and_chunks_change_no_bit(way):
-    together = train(way, [0.1, 0.3, 0.5, float("inf"), 0.2], [3, 4, 5, 6, 7])
-    settings, keys = run.stack([WAYS[way](0.5)]), jax.vmap(jax.random.key)(np.array([5]))
-    alone, _ = run.advance(settings, run.start_all(settings, keys), keys, 0, 8)
-    carried = lambda learners: (learners.theta, learners.multipliers, learners.env_state)  # noqa: E731
-    pairs = zip(*(jax.tree.leaves(carried(both)) for both in (together, alone)), strict=True)
-    for found, expected in pairs:
-        np.testing.assert_array_equal(found[2], expected[0])
+def test_neighbours_chunks_and_devices_change_no_bit(in_company, way, is_double):
+    assert len(jax.devices()) == 1
+    for i in PLACES:
+        with jax.enable_x64(is_double):
+            settings, learners, keys = start(way, [THRESHOLDS[i]], [i])
+            alone, _ = run.advance(settings, learners, keys, 0, 8)
+        found = bits(alone, 0)
+        assert found == in_company[way, str(is_double), i]
+        n_params = 12 if way == "counted" else 77
+        assert len(found[0]) == 2 * (8 if is_double else 4) * n_params  # hexadecimal
 
 
 TILED = {
@@ -87,51 +128,17 @@ TILED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TILED)
 def test_a_learner_has_the_same_bits_in_every_tile(name):
-    def bits(n_learners):
+    def bits_of_first(n_learners):
         settings = run.stack([TILED[name](0.3)] * n_learners)
         keys = jax.vmap(jax.random.key)(np.arange(n_learners))
         learners, _ = run.advance(settings, run.start_all(settings, keys), keys, 0, 3)
         first = jax.tree.map(lambda x: x[0], (learners.theta, learners.critic, learners.episode))
         return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(first)]
 
-    alone = bits(1)
+    alone = bits_of_first(1)
     assert fitting_tile(1, n_devices=1) == 4
     for n_learners in (8, 16, 32, 64, 128) if name == "normalised" else (8, 128):
-        assert bits(n_learners) == alone
-
-
-PROGRAM = """
-import sys
-import jax
-jax.config.update("jax_num_cpu_devices", int(sys.argv[1]))
-sys.path.insert(0, sys.argv[3])
-import numpy as np
-from training.test_run import WAYS, train
-
-n = int(sys.argv[2])
-for way in WAYS:
-    for is_double in (False, True):
-        with jax.enable_x64(is_double):
-            learners = train(way, [0.3 + 0.01 * i for i in range(n)], range(n))
-            print(np.asarray(learners.theta[0]).tobytes().hex())
-"""
-
-
-@pytest.mark.slow
-def test_devices_and_many_neighbours_change_no_bit():
-    found = [
-        subprocess.run(
-            [sys.executable, "-c", PROGRAM, *map(str, sizes), str(Path(__file__).parents[1])],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.split()
-        for sizes in ((1, 1), (2, 70))  # devices, learners
-    ]
-    assert found[0] == found[1]
-    assert [len(bits) for bits in found[0]] == [
-        2 * n_bytes * n for n in (77, 77, 12, 12) for n_bytes in (4, 8)
-    ]  # hexadecimal
+        assert bits_of_first(n_learners) == alone
 
 
 @pytest.mark.slow

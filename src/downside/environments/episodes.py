@@ -203,8 +203,10 @@ def run_episode(
         episode, more = advance(i, episode)
         return i + 1, episode, jax.tree.map(jnp.add, sums, more)
 
-    first = advance(0, start)
-    return jax.lax.while_loop(goes_on, add, (jnp.asarray(1), *first))[2]
+    # Zeros instead of a first block before the loop: a block is compiled once, not twice.
+    shapes = jax.eval_shape(advance, 0, start)[1]
+    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    return jax.lax.while_loop(goes_on, add, (jnp.asarray(0), start, nothing))[2]
 
 
 def _in_rows(x: Array, n_rows: int, size: int) -> Array:
