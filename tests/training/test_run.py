@@ -106,7 +106,7 @@ def test_neighbours_chunks_and_devices_change_no_bit(in_company, way, is_double)
             alone, _ = run.advance(settings, learners, keys, 0, 8)
         found = bits(alone, 0)
         assert found == in_company[way, str(is_double), i]
-        n_params = 12 if way == "counted" else 77
+        n_params = 12 if way in ("counted", "by-time") else 77
         assert len(found[0]) == 2 * (8 if is_double else 4) * n_params  # hexadecimal
 
 
