@@ -319,17 +319,19 @@ def _counting(
     """
     n_states = states_of(policy)
     targets = [one.target for each in constraints for one in each]
-    followed = any(isinstance(target, TDError) for target in targets)
+    has_td_errors = any(isinstance(target, TDError) for target in targets)
     if horizon is None:
         unfit = any(getattr(target, "discount", 0.0) >= 1.0 for target in targets)
     else:
-        unfit = followed  # errors of values that do not know the time
+        unfit = has_td_errors  # of values that do not know the time
     if n_states is None or unfit or NOT_COUNTED & set(settings):
         return {}
     if n_states == 1 or (horizon or 1) * n_states * policy.n_params > MOST_MOVES:
         return {}
-    fleeting = learnt or followed
-    return {"counted": True} | ({"memory": 0.98} if fleeting and "memory" not in settings else {})
+    signals_change = learnt or has_td_errors
+    return {"counted": True} | (
+        {"memory": 0.98} if signals_change and "memory" not in settings else {}
+    )
 
 
 def _copies_of(hosting: Hosting, num_envs: int) -> int:

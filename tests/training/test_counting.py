@@ -111,6 +111,14 @@ def test_what_is_unknown_is_added_up_along_the_way(many, monkeypatch):
     np.testing.assert_allclose(found, expected_gains, atol=1e-7)
 
 
+def test_what_has_faded_is_not_more_unknown_than_what_one_step_would_leave():
+    # After many batches without a visit, with memory below 1.
+    moves, values = jnp.full((2, 1, 2), 0.5), jnp.array([1.0, 3.0])
+    once, faded = (counting.by_chance(jnp.full((2, 1), n), moves, values) for n in (1.0, 1e-9))
+    np.testing.assert_array_equal(once, faded)
+    assert float(once[0, 0]) == 1.0
+
+
 def test_what_was_never_tried_is_worth_what_its_state_is():
     mdp, policy, rng = problem()
     visits = rng.uniform(1.0, 9.0, (N_STATES, N_ACTIONS))

@@ -80,14 +80,47 @@ def by_differences(mdp, policy, signal, size=1e-5):
     return np.reshape(slopes, policy.shape) / (2.0 * size)
 
 
-def test_values_are_averages_over_the_times_of_a_state():
+def test_values_are_averages_over_the_times_of_a_state_whatever_the_discounts():
+    # Advantages share one weight of each state, the largest, so that they can be added.
     mdp, policy, rng = problem(0.8)
-    counts = expected_counts(mdp, MANY * rng.uniform(0.5, 9.0, (6, 4, 3)), [mdp.rewards])
-    found = counts.predictions(jnp.asarray(policy), jnp.full(1, 0.8), jnp.zeros((1, N_STATES)))
-    met = exact.state_distribution(mdp, policy)
-    q = exact.action_values(mdp, policy)
-    average = np.sum(met[..., None] * policy * q, axis=(0, 2)) / met.sum(axis=0)
-    np.testing.assert_allclose(found.values[0], average, rtol=1e-6)
+    signals = [mdp.rewards, mdp.rewards]
+    counts = expected_counts(mdp, MANY * rng.uniform(0.5, 9.0, (6, 4, 3)), signals)
+    discounts = 0.8, 0.5
+    found = counts.predictions(
+        jnp.asarray(policy), jnp.asarray(discounts), jnp.zeros((2, N_STATES))
+    )
+    most = exact.state_distribution(mdp, policy).sum(axis=0)
+    for k, discount in enumerate(discounts):
+        other = replace(mdp, discount=discount)
+        met = exact.state_distribution(other, policy)[..., None]
+        q = exact.action_values(other, policy)
+        values = np.sum(policy * q, axis=2, keepdims=True)
+        average = np.sum(met * values, axis=(0, 2)) / met.sum(axis=(0, 2))
+        np.testing.assert_allclose(found.values[k], average, rtol=1e-6)
+        gains = np.sum(met * (q - values), axis=0) / most[:, None]
+        np.testing.assert_allclose(found.advantages[k], gains, rtol=1e-6, atol=1e-9)
+
+
+def test_a_state_that_is_met_on_the_last_step_only_does_not_stay_unknown():
+    # Two steps: from 0 to 1 by action 0, or to an end; state 1 is met on the last step only.
+    steps = np.zeros((2, 2, 2))
+    steps[0, 0] = steps[1, 1] = 200.0
+    moves = np.zeros((2, 2, 2))
+    moves[0, 0, 1] = 200.0
+    tables = steps, np.zeros((1, 2, 2, 2)), steps[0], moves, np.array([5.0, 0.0])
+    counts = TimedCounts(*map(jnp.asarray, tables))
+    found = counts.unknown(jnp.full((2, 2), 0.5), 1.0, jnp.zeros(2), apart=1.0)
+    np.testing.assert_allclose(found, 0.0, atol=1e-8)
+
+
+def test_an_action_tried_on_the_last_step_only_leads_where_the_others_do():
+    # One state and two actions that pay 1 and stay; the second was tried on the last step only.
+    steps = np.array([[[50.0, 0.0]], [[50.0, 50.0]]])
+    tables = steps, steps[None], steps[0], 50.0 * np.array([[[1.0], [0.0]]]), np.ones(1)
+    counts = TimedCounts(*map(jnp.asarray, tables))
+    found = counts.predictions(jnp.full((1, 2), 0.5), jnp.ones(1), jnp.zeros((1, 1)))
+    np.testing.assert_allclose(found.advantages, 0.0, atol=1e-12)
+    assert float(found.start[0]) == pytest.approx(2.0)
 
 
 def test_what_was_never_tried_is_worth_what_its_state_is_and_stays_unknown():
@@ -101,9 +134,13 @@ def test_what_was_never_tried_is_worth_what_its_state_is_and_stays_unknown():
     assert int(jnp.argmax(counts.unknown(pi, 1.0, found.values[0], 5.0)[2])) == 1
 
 
-@pytest.mark.parametrize("discount", [1.0, 0.8])
-def test_what_is_unknown_is_added_up_until_the_horizon(discount):
-    # Another way: the signal in a table of the MDP, whose exact action values are known.
+@pytest.mark.parametrize(
+    ("discount", "many", "share"), [(1.0, 9, 1.0), (0.8, 9, 1.0), (1.0, 2, 1 / 6)]
+)
+def test_what_is_unknown_is_added_up_until_the_horizon(discount, many, share, monkeypatch):
+    # Another way: the signal in a table of the MDP, whose exact action values are known. Nothing
+    # follows the last step; with many states all six may miss together what else one may.
+    monkeypatch.setattr(counting, "MANY", many)
     mdp, policy, rng = problem(discount)
     steps = rng.uniform(1.0, 9.0, (6, 4, 3))
     counts = expected_counts(mdp, steps, [mdp.rewards])
@@ -111,9 +148,9 @@ def test_what_is_unknown_is_added_up_until_the_horizon(discount):
     goes_to = np.where(mdp.ends, 0.0, values[mdp.next_states])
     mean = np.sum(mdp.transitions * goes_to, axis=-1, keepdims=True)
     deviation = np.sqrt(np.sum(mdp.transitions * (goes_to - mean) ** 2, axis=-1))
-    n = steps[:-1].sum(axis=0)
-    here = discount * deviation / np.sqrt(n) + apart * 0.9**n
-    q = exact.action_values(mdp, policy, here[None, ..., None])
+    here = np.tile(share * apart * 0.9 ** steps.sum(axis=0), (HORIZON, 1, 1))
+    here[:-1] += discount * deviation / np.sqrt(steps[:-1].sum(axis=0))
+    q = exact.action_values(mdp, policy, here[..., None])
     gains = q - np.sum(policy * q, axis=2, keepdims=True)
     met = exact.state_distribution(mdp, policy)[..., None]
     answer = np.sum(met * gains, axis=0) / met.sum(axis=0)
@@ -154,6 +191,8 @@ def test_steps_are_counted_where_there_is_a_horizon():
     assert lake.value_features is None
     assert not NRCPO(mdp, target=TDError(), threshold=0.5)._settings.counted
     assert not NAC(replace(mdp, horizon=1_000_000))._settings.counted  # too much to remember
+    with pytest.raises(ValueError, match="leave counted= out"):
+        NRCPO(mdp, target=TDError(), threshold=0.5, counted=True)
 
 
 @pytest.mark.slow

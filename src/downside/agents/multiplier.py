@@ -216,9 +216,8 @@ def steady_excess(sampled: Any, threshold: Any, level: Any, spread: Any) -> Floa
     """(C - nu) / (|nu| + |level|), ``level`` a slow average of C; -1 where there is no bound.
 
     In units of a smaller ``spread``, as in `relative_excess`, but of no less than `LEAST_RISK` of
-    it. That one shrinks what is far above
-    the bound more than what is far below, so that a policy which swings about the bound would end
-    above it on average. Here C alone varies.
+    it. `relative_excess` shrinks what is far above the bound more than what is far below, so that a
+    policy which swings about the bound would end above it on average. Here C alone varies.
 
     >>> one, four, nine = jnp.array([1.0, 4.0, 9.0])
     >>> float(steady_excess(four, threshold=one, level=one, spread=nine))

@@ -65,7 +65,7 @@ def start(agent: Batches, key: Array) -> BatchLearner:
         failed=count,
         progress=Progress.none(k),
         settling=begin_settling(agent, theta),
-        counts=nothing_counted(agent, n),
+        counts=nothing_counted(agent, n, theta.shape[0] // n),
     )
 
 

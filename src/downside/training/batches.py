@@ -26,7 +26,7 @@ from downside.checks import (
 )
 from downside.policies.base import Policy
 from downside.records import carry_functions, record, static
-from downside.signals import Signal
+from downside.signals import Signal, TDError
 from downside.training.counting import Counts
 from downside.training.counting_by_time import TimedCounts
 from downside.training.fisher import states_of
@@ -125,6 +125,13 @@ class Batches:
             raise ValueError(
                 "counted=True needs a horizon or discounts below 1, and those of the signals are "
                 f"{discounts}; leave counted= out"
+            )
+        targets = [getattr(signal, "target", None) for signal in self.signals]
+        has_td_errors = any(isinstance(target, TDError) for target in targets)
+        if self.counted and self.env.horizon is not None and has_td_errors:
+            raise ValueError(
+                "counted=True with a horizon has values that do not know the time, and TDError() "
+                "is about their differences; leave counted= out"
             )
         for name in ("kl", "kl_steps", "ridge", "step_limit"):
             check_positive(name, getattr(self, name))

@@ -110,12 +110,14 @@ class Counts:
         values: Float[Array, " s"],
         apart: Any,
     ) -> Float[Array, "s a"]:
-        """What is not `known_little` of an action and of all that follows it, above the state's.
+        """What is not known of an action and of all that follows it, above the state's mean.
 
         It is added up along the way like any signal, so that the policy is led from afar to what it
-        hardly knows.
+        hardly knows (see `by_chance` and `missed`).
         """
-        here, moves = known_little(self.visits, self.moves, discount, values, apart)
+        moves = led_to(self.visits, self.moves)
+        here = missed(self.visits, apart, 1.0 - discount)
+        here = here + discount * by_chance(self.visits, moves, values)
         onward = jnp.sum(probabilities[..., None] * moves, axis=1)
         now = jnp.sum(probabilities * here, axis=1)
         ahead = _values(now, discount * onward, jnp.zeros_like(now))
@@ -141,31 +143,44 @@ def among(known: Array, probabilities: Float[Array, "s a"]) -> Float[Array, "s a
     return share / positive(jnp.sum(share, axis=1, keepdims=True))
 
 
-def known_little(
-    visits: Float[Array, "s a"],
-    moves: Float[Array, "s a s"],
-    discount: Any,
-    values: Float[Array, " s"],
-    apart: Any,
-) -> tuple[Float[Array, "s a"], Float[Array, "s a s"]]:
-    """What is not known of the worth of an action by itself, and where it leads.
+def led_to(visits: Float[Array, "s a"], moves: Float[Array, "s a s"]) -> Float[Array, "s a s"]:
+    """Where an action leads; what was never tried stays where it is.
 
-    By how much chance may have moved the mean of the ``values`` that followed its n steps, their
-    deviation / sqrt(n), and what n steps may all have missed, ``apart`` `MISSED`^n. What was never
-    tried stays where it is. A policy that moves little by little cannot be led to thousands of
-    places one after the other: where there are `MANY` states, what may be missed on all the way
-    together is as much as elsewhere on one step.
+    >>> led_to(jnp.array([[4.0, 0.0]]), jnp.array([[[1.0], [0.0]]])).tolist()
+    [[[0.25], [1.0]]]
     """
-    known = visits > 0
-    n = jnp.where(known, visits, 1.0)
-    stays = jnp.eye(len(n))[:, None, :]
-    moves = jnp.where(known[..., None], moves / n[..., None], stays)
+    stays = jnp.eye(len(visits))[:, None, :]
+    return jnp.where(visits[..., None] > 0, moves / positive(visits)[..., None], stays)
+
+
+def by_chance(
+    visits: Float[Array, "s a"], moves: Float[Array, "s a s"], values: Float[Array, " s"]
+) -> Float[Array, "s a"]:
+    """By how much chance may have moved the mean of the ``values`` that followed n steps.
+
+    Their deviation / sqrt(n). An end has the value 0.
+
+    >>> by_chance(jnp.array([[4.0]]), jnp.array([[[0.5]]]), jnp.array([6.0])).tolist()
+    [[1.5]]
+    """
     mean = jnp.sum(moves * values, axis=2)
-    ends = jnp.maximum(1.0 - jnp.sum(moves, axis=2), 0.0)  # with the value 0
+    ends = jnp.maximum(1.0 - jnp.sum(moves, axis=2), 0.0)
     around = jnp.sum(moves * (values - mean[..., None]) ** 2, axis=2)
-    share = 1.0 if len(n) <= MANY else (1.0 - discount)
-    missed = share * apart * MISSED**n
-    return discount * jnp.sqrt((around + ends * mean**2) / n) + missed, moves
+    return jnp.sqrt((around + ends * mean**2) / jnp.maximum(visits, 1.0))
+
+
+def missed(visits: Float[Array, "s a"], apart: Any, share: Any) -> Float[Array, "s a"]:
+    """What n steps may all have missed: ``apart`` `MISSED`^n, and as if once tried where never.
+
+    A policy that moves little by little cannot be led to thousands of places one after the other:
+    where there are more than `MANY` states, only a ``share`` of it, which all steps of an episode
+    together make one of.
+
+    >>>> [round(float(x), 4) for x in missed(jnp.array([[2.0, 0.0]]), apart=10.0, share=0.1)[0]]
+    [8.1, 9.0]
+    """
+    whole = apart * MISSED ** positive(visits)
+    return whole if len(visits) <= MANY else share * whole
 
 
 def _values(

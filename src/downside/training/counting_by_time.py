@@ -15,7 +15,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from downside.records import record
-from downside.training.counting import Predicted, added, among, known_little, states_in
+from downside.signals import annuity
+from downside.training.counting import (
+    Predicted,
+    added,
+    among,
+    by_chance,
+    led_to,
+    missed,
+    states_in,
+)
 from downside.training.units import positive
 
 EVER = 1e-9
@@ -24,9 +33,10 @@ EVER = 1e-9
 
 @record
 class TimedCounts:
-    """By time, state and action: steps and sums of the signals; moves, and steps before the last.
+    """By time, state and action: steps and sums of the signals.
 
-    The last step of the horizon leads nowhere, whatever its action: it is not ``moved``.
+    ``moved`` are steps before the last of the horizon, which leads nowhere, and ``moves`` where
+    they led.
     """
 
     steps: Float[Array, "t s a"]
@@ -76,7 +86,8 @@ class TimedCounts:
         """Q_t = c_t + discount P V_{t+1} of each signal, averaged over the times of each state.
 
         At a time at which an action was hardly tried, it pays about what it did at others. What was
-        never tried is taken for what its state is worth.
+        never tried is taken for what its state is worth; what was tried on the last step only leads
+        where the others of its state do. Values need no earlier ones (``before``) here.
         """
         visits = self.visits
         known = visits > 0
@@ -84,15 +95,19 @@ class TimedCounts:
         overall = jnp.sum(self.sums, axis=1) / positive(visits)
         cumulants = (self.sums + overall[:, None]) / (self.steps + 1.0)
         moves = self.moves / positive(self.moved)[..., None]
+        others = jnp.sum(among(self.moved > 0, probabilities)[..., None] * moves, axis=1)
+        moves = jnp.where(self.moved[..., None] > 0, moves, others[:, None])
         met = self._met(policy, moves)
 
         def one(cumulants: Array, discount: Array) -> tuple[Array, ...]:
-            return _back(cumulants, policy, moves, discount, _weights(met, discount))
+            weights = _weights(met, discount)
+            back = _back(cumulants, policy, moves, discount, weights)
+            return *back, jnp.sum(weights, axis=0)
 
-        gains, values, first = jax.vmap(one)(cumulants, discounts)
-        weight = jnp.sum(_weights(met, discounts[0]), axis=0)
+        gains, values, first, weight = jax.vmap(one)(cumulants, discounts)
         start = jnp.sum(first * self._begin, axis=1)
-        advantages = jnp.where(known, gains / weight[:, None], 0.0)
+        common = jnp.max(weight, axis=0)  # for all signals: an ascent direction of their sum
+        advantages = jnp.where(known, gains / common[:, None], 0.0)
         return Predicted(advantages, values / weight, start)
 
     def unknown(
@@ -102,11 +117,14 @@ class TimedCounts:
         values: Float[Array, " s"],
         apart: Any,
     ) -> Float[Array, "s a"]:
-        """As `Counts.unknown`, up to the horizon."""
-        here, moves = known_little(self.moved, self.moves, discount, values, apart)
+        """As `Counts.unknown`, up to the horizon, after whose last step nothing follows."""
+        horizon = len(self.steps)
+        moves = led_to(self.moved, self.moves)
         weights = _weights(self._met(probabilities, moves), discount)
-        at_all_times = jnp.broadcast_to(here, self.steps.shape)
-        gains, _, _ = _back(at_all_times, probabilities, moves, discount, weights)
+        follows = (jnp.arange(horizon) < horizon - 1)[:, None, None]
+        here = missed(self.visits, apart, 1.0 / annuity(discount, float(horizon)))
+        here = here + jnp.where(follows, discount * by_chance(self.moved, moves, values), 0.0)
+        gains, _, _ = _back(here, probabilities, moves, discount, weights)
         return gains / jnp.sum(weights, axis=0)[:, None]
 
     @property

@@ -23,7 +23,7 @@ def count_values(
 ) -> tuple[BatchLearner, Predicted]:
     """Count the steps, and predict."""
     counts = counts_of(learner).after(steps, agent.memory)
-    pi = jnp.exp(log_policy(learner.theta, agent.policy.n_actions))
+    pi = jnp.exp(log_policy(learner.theta, counts.visits.shape[1]))
     predicted = counts.predictions(pi, discounts_of(agent), learner.weights)
     units = units_after(agent, learner, returns)
     return replace(learner, counts=counts, weights=predicted.values, units=units), predicted
@@ -85,11 +85,11 @@ def counts_of(learner: BatchLearner) -> Counts | TimedCounts:
     return learner.counts
 
 
-def nothing_counted(agent: Batches, n_states: int) -> Counts | TimedCounts | None:
+def nothing_counted(agent: Batches, n_states: int, n_actions: int) -> Counts | TimedCounts | None:
     """Before the first batch."""
     if not agent.counted:
         return None
-    sizes = n_states, agent.policy.n_actions, len(agent.signals)
+    sizes = n_states, n_actions, len(agent.signals)
     horizon = agent.env.horizon
     return Counts.none(*sizes) if horizon is None else TimedCounts.none(horizon, *sizes)
 
