@@ -176,7 +176,7 @@ def missed(visits: Float[Array, "s a"], apart: Any, share: Any) -> Float[Array, 
     where there are more than `MANY` states, only a ``share`` of it, which all steps of an episode
     together make one of.
 
-    >>>> [round(float(x), 4) for x in missed(jnp.array([[2.0, 0.0]]), apart=10.0, share=0.1)[0]]
+    >>> [round(float(x), 4) for x in missed(jnp.array([[2.0, 0.0]]), apart=10.0, share=0.1)[0]]
     [8.1, 9.0]
     """
     whole = apart * MISSED ** positive(visits)
