@@ -84,8 +84,8 @@ def test_random_constrained_mdps_are_solved_as_the_linear_programme_does():
         mean, risk = exact_numbers(agent.learn(600_000, **QUIET), Centralised())
         gain = best.mean - exact.start_value(mdp, np.full((6, 3), 1 / 3))
         multipliers = agent.records.multipliers[25:, :, 0].mean(axis=0)
-        assert np.all(np.abs(mean - best.mean) < 0.02 * gain)
-        assert np.all(np.abs(risk / threshold - 1.0) < 0.015)
+        assert np.all(np.abs(mean - best.mean) < 0.03 * gain)
+        assert np.all(np.abs(risk / threshold - 1.0) < 0.02)
         assert np.all(np.abs(multipliers / best.multipliers[0] - 1.0) < 0.06)
 
 

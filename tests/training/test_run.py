@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import jax
@@ -45,7 +46,6 @@ WAYS = {
     "counted": lambda nu: counted(MDP, nu),
     "by-time": lambda nu: counted(replace(MDP, horizon=12), nu),
 }
-each_way = pytest.mark.parametrize("way", WAYS)
 
 
 def bits(learners, i):
@@ -82,7 +82,6 @@ for way in WAYS:
 """
 
 
-@pytest.fixture(scope="module")
 def in_company():
     """70 learners on two devices, in three chunks: (way, is double, place) -> bits."""
     done = subprocess.run(
@@ -96,16 +95,15 @@ def in_company():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_double", [False, True])
-@each_way
-def test_neighbours_chunks_and_devices_change_no_bit(in_company, way, is_double):
+def test_neighbours_chunks_and_devices_change_no_bit():
     assert len(jax.devices()) == 1
-    for i in PLACES:
+    expected = in_company()
+    for way, is_double, i in product(WAYS, (False, True), PLACES):
         with jax.enable_x64(is_double):
             settings, learners, keys = start(way, [THRESHOLDS[i]], [i])
             alone, _ = run.advance(settings, learners, keys, 0, 8)
         found = bits(alone, 0)
-        assert found == in_company[way, str(is_double), i]
+        assert found == expected[way, str(is_double), i], way
         n_params = 12 if way in ("counted", "by-time") else 77
         assert len(found[0]) == 2 * (8 if is_double else 4) * n_params  # hexadecimal
 
