@@ -3,7 +3,6 @@
 import math
 import sys
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -94,70 +93,44 @@ def times_shared(matrix: np.ndarray, x: Any) -> Any:
     return xp.sum(x[..., None, :] * xp.asarray(matrix, x.dtype), axis=-1)
 
 
-def times_rows(rows: Any, x: Any) -> Any:
-    """``x @ rows.T``, which XLA compiles well for short rows that every learner has its own of.
-
-    As a product of a matrix and a vector it is an operation of its own, which takes the numbers of
-    a short row one by one; as a sum it is compiled like the operations around it.
-
-    >>> times_rows(np.array([[1.0, 2.0], [0.0, 3.0]]), np.array([1.0, 10.0])).tolist()
-    [21.0, 30.0]
-    """
-    if is_traced(rows) and rows.shape[-1] < _AT_A_TIME:
-        return array_module(rows).sum(x[..., None, :] * rows, axis=-1)
-    return x @ rows.T
-
-
 def sum_of_row(x: Any) -> Any:
-    """``x.sum(-1)`` of short rows, by columns: running sums side by side, added up at the end.
+    """``x.sum(-1)``: sums of a few numbers, the sums of pairs of these, and so on.
 
-    In a plain sum every addition waits for the one before. A product of a matrix and a vector does
-    not, but XLA adds it up in one order or another, depending on how it compiles what is around it.
+    A sum of up to 16 numbers XLA compiles without a loop, together with what makes them. Of a sum
+    of sums it would make one long sum; of pairs in between it does not.
 
-    >>> float(sum_of_row(np.arange(11.0)))
-    55.0
+    >>> float(sum_of_row(np.arange(22.0)))
+    231.0
     """
     xp, n = array_module(x), x.shape[-1]
-    blocks = [x[..., i : i + _AT_A_TIME] for i in range(0, n, _AT_A_TIME)]
-    missing = [(0, 0)] * (x.ndim - 1) + [(0, -n % _AT_A_TIME)]
-    blocks[-1] = xp.pad(blocks[-1], missing)
-    return xp.sum(sum(blocks[1:], start=blocks[0]), axis=-1)
+    if n <= _LONGEST_SUM:
+        return xp.sum(x, axis=-1)
+    few = max(range(4, _LONGEST_SUM + 1), key=lambda few: (n % few == 0, -abs(few - 8)))
+    whole = n - n % few
+    sums = xp.sum(x[..., :whole].reshape(*x.shape[:-1], -1, few), axis=-1)
+    half = sums.shape[-1] // 2
+    total = sum_of_row(sums[..., :half] + sums[..., half : 2 * half])
+    if sums.shape[-1] % 2:
+        total = total + sums[..., -1]
+    return total if whole == n else total + sum_of_row(x[..., whole:])
 
 
-_AT_A_TIME = 8  # numbers that a processor takes together where a row has so many
+_LONGEST_SUM = 16
 
 
-def as_rows(flat: Any, n_rows: int) -> Any:
-    """``flat.reshape(n_rows, -1)``, with a derivative that XLA compiles well for doubles.
+def once(x: Any) -> Any:
+    """``x`` itself, for several who need it: XLA makes a sum once, and cheaper things for each.
 
-    The derivative puts the rows of a matrix one behind the other. As a reshape of doubles it
-    becomes a loop with divisions to find row and column, half the cost of a learner's step.
+    It takes cosines and sums that are written out for cheap.
 
-    >>> as_rows(np.arange(6), 2).tolist()
-    [[0, 1, 2], [3, 4, 5]]
+    >>> once(np.arange(3)).tolist()
+    [0, 1, 2]
     """
-    if is_traced(flat) and flat.dtype == np.float64 and n_rows <= _FEW_ROWS:
-        return _rows_in_jax()(flat, n_rows)
-    return flat.reshape(n_rows, -1)
-
-
-_FEW_ROWS = 32  # each is an operation of its own in the compiled program
-
-
-@cache
-def _rows_in_jax() -> Any:
-    import jax
+    if not is_traced(x):
+        return x
     import jax.numpy as jnp
 
-    def reshape(flat: Any, n_rows: int) -> Any:
-        return flat.reshape(n_rows, -1)
-
-    def one_behind_the_other(n_rows: int, _: None, rows: Any) -> tuple[Any]:
-        return (jnp.concatenate([rows[i] for i in range(n_rows)]),)
-
-    rows = jax.custom_vjp(reshape, nondiff_argnums=(1,))
-    rows.defvjp(lambda flat, n_rows: (reshape(flat, n_rows), None), one_behind_the_other)
-    return rows
+    return jnp.sum(jnp.where(jnp.arange(2) == 0, x[..., None], 0), axis=-1, dtype=x.dtype)
 
 
 def log_softmax(x: Any) -> Any:
@@ -170,8 +143,7 @@ def log_softmax(x: Any) -> Any:
 def sample_index(probabilities: Any, uniform: Any) -> Any:
     """Invert a distribution function over the last axis; what has probability 0 is never drawn.
 
-    The weights need not sum to 1. The index is how many running sums the level has reached; they
-    are counted by a sum over two blocks or more, which compilers make once for all who need it.
+    The weights need not sum to 1. The index is how many running sums the level has reached.
 
     >>> int(sample_index(np.array([0.2, 0.0, 0.8]), np.float64(0.2)))
     2
@@ -182,7 +154,7 @@ def sample_index(probabilities: Any, uniform: Any) -> Any:
     below_total = xp.nextafter(total, xp.zeros_like(total))
     level = xp.minimum(xp.asarray(uniform, total.dtype) * total, below_total)
     reached = xp.sum(sum(xp.where(sums <= level[..., None], 1, 0) for sums in running), axis=-1)
-    return xp.minimum(reached, probabilities.shape[-1] - 1)
+    return once(xp.minimum(reached, probabilities.shape[-1] - 1))
 
 
 def _running_sums(values: Any, xp: Any, block: int = 16) -> list[Any]:
@@ -192,7 +164,7 @@ def _running_sums(values: Any, xp: Any, block: int = 16) -> list[Any]:
     Where 0 is added, a sum stays the same to the last bit. Places past the end repeat the total.
     """
     n = values.shape[-1]
-    block = min(-(-n // 2), block)
+    block = min(n, block)
     n_blocks = -(-n // block)
     filled = xp.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, n_blocks * block - n)])
     rows = filled.reshape(*values.shape[:-1], n_blocks, block)

@@ -1,9 +1,9 @@
 """One function of one thing, applied to many: tiles that stay in the cache, on every device.
 
-The only place that knows how a batch is laid out and what the compiler must be told about it. A
-tile is always filled up to its size. Tiles of 4 learners and more round alike online, and learners
-in batches have tiles of one size, so the last bit of what one learner computes does not depend on
-how many there are.
+How a batch is laid out, and what the compiler must be told about it, is known here and in `lanes`
+alone. A tile is always filled up to its size. Tiles of 2 learners and more round alike online, and
+learners in batches have tiles of one size, so the last bit of what one learner computes does not
+depend on how many there are.
 """
 
 from collections.abc import Callable
@@ -19,8 +19,10 @@ from jax.sharding import Mesh, PartitionSpec
 P = ParamSpec("P")
 Y = TypeVar("Y")
 
-TILES = (4, 8, 16, 32, 64, 128)  # smaller round differently; in larger XLA splits operations
-_OVERHEAD = 25  # roughly what a step of a tile costs besides its learners, in learners
+# Tiles of 1 round differently, those of 16 cost more than those of 32, and in larger ones than 128
+# XLA splits operations between its threads.
+_OVERHEAD = 100_000  # what a step of a tile costs besides its learners, in bytes that these carry
+_CACHE = 2**18  # bytes; larger tiles wait for memory
 
 _OPTIONS = {
     # Copies of what a loop carries, such as the critics' traces.
@@ -63,35 +65,44 @@ def _known_options() -> dict[str, Any]:
     return {name: value for name, value in _OPTIONS.items() if is_known(name)}
 
 
-def fitting_tile(size: int, n_devices: int) -> int:
-    """The tile with which a device's share of ``size`` costs least.
+def fitting_tile(size: int, n_devices: int, n_bytes: int) -> int:
+    """The tile with which a device's share of ``size`` costs least, each of so many bytes.
 
-    The smallest is for so few only: 8 on one device cost hardly more than 4 on each of two.
+    The smallest are for so few only: 8 on one device cost hardly more than 4 on each of two.
 
-    >>> [fitting_tile(size, n_devices=2) for size in (1, 8, 20, 64, 300, 5000)]
-    [4, 8, 16, 32, 64, 128]
+    >>> [fitting_tile(size, n_devices=2, n_bytes=1600) for size in (1, 3, 8, 20, 100, 5000)]
+    [2, 4, 8, 32, 64, 128]
     """
+    if size <= 4:
+        return 2 if size <= 2 else 4
     share = -(-size // n_devices)
-    tiles = TILES if size <= TILES[0] else TILES[1:]
-    return min(tiles, key=lambda tile: -(-share // tile) * (tile + _OVERHEAD))
+    tiles = [tile for tile in (8, 32, 64, 128) if tile <= 32 or tile * n_bytes <= _CACHE]
+    return min(tiles, key=lambda tile: -(-share // tile) * (tile * n_bytes + _OVERHEAD))
 
 
-def map_tiles(function: Callable[[Any], Y], batch: Any, *, tile: int | None = None) -> Y:
+def map_tiles(
+    function: Callable[[Any], Y],
+    batch: Any,
+    *,
+    tile: int | None = None,
+    vmap: Callable[[Callable[[Any], Y]], Callable[[Any], Y]] = jax.vmap,
+) -> Y:
     """Apply ``function`` along the first axis of ``batch``, ``tile`` at a time, on one device.
 
     Without a ``tile``, one that fits is chosen. The batch is filled up to whole tiles with copies
-    of its first entry, so that ``function`` is compiled once; their results are dropped.
+    of its first entry, so that ``function`` is compiled once; their results are dropped. Within a
+    tile, ``vmap`` lays out the many: `lanes.vmap_last` for long loops of small steps.
 
     >>> import jax.numpy as jnp
     >>> map_tiles(lambda x: x**2, jnp.arange(5), tile=2).tolist()
     [0, 1, 4, 9, 16]
     """
     size = _size(batch)
-    tile = tile or fitting_tile(size, 1)
+    tile = tile or fitting_tile(size, 1, _bytes_of_one(batch))
     n_tiles = -(-size // tile)
     full = _filled(batch, tile)
     tiles = jax.tree.map(lambda x: x.reshape(n_tiles, tile, *x.shape[1:]), full)
-    mapped = jax.lax.map(jax.vmap(function), tiles)
+    mapped = jax.lax.map(vmap(function), tiles)
     return jax.tree.map(lambda y: y.reshape(n_tiles * tile, *y.shape[2:])[:size], mapped)
 
 
@@ -123,7 +134,7 @@ def spread(function: Callable[..., Y], batch: Any, *rest: Any, tile: int | None 
     [1, 2, 3]
     """
     devices, size = jax.devices(), _size(batch)
-    tile = tile or fitting_tile(size, len(devices))
+    tile = tile or fitting_tile(size, len(devices), _bytes_of_one(batch))
     n_tiles = -(-size // tile)
     n_parts = min(n_tiles, len(devices))
     if n_parts == 1:
@@ -155,6 +166,10 @@ def _on_host(leaf: Any) -> Any:
 
 def _size(batch: Any) -> int:
     return len(jax.tree.leaves(batch)[0])
+
+
+def _bytes_of_one(batch: Any) -> int:
+    return sum(x.size * x.dtype.itemsize // len(x) for x in jax.tree.leaves(batch))
 
 
 def _filled(batch: Any, multiple: int) -> Any:

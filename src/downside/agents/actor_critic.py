@@ -16,7 +16,7 @@ from downside.agents.multiplier import Ascent, MultiplierRule
 from downside.arrays import is_traced
 from downside.checks import check_choice, check_count, check_not_negative
 from downside.critics import Critic, Sarsa
-from downside.policies.base import Policy
+from downside.policies.base import Policy, outer_product
 from downside.records import carry_functions, record, static
 from downside.signals import Signal
 
@@ -25,6 +25,8 @@ StepRule = Literal["fixed", "normalised", "kl"]
 Measure = Literal["sampled", "critic", "lpm"]
 
 Parameters = Float[Array, " P"]
+Factors = tuple[Any, Any, Any]
+"""Of features: rows, columns, whose outer product they are, and others after it or None."""
 
 
 @final
@@ -92,10 +94,25 @@ class ActorCritic:
 
     def features(self, theta: Any, obs: Any, action: Any, time: Any) -> Float[Array, " n"]:
         """Compatible features [score | baseline], and the user's own value features after them."""
-        x = self.policy.compatible(theta, obs, action)
+        return joined(self.factors(theta, obs, action, time))
+
+    def factors(self, theta: Any, obs: Any, action: Any, time: Any) -> Factors:
+        """What the features are made of; see `Policy.factors`."""
+        rows, columns = self.policy.factors(theta, obs, action)
         if self.value_features is None:
-            return x
-        return jnp.concatenate([x, jnp.asarray(self.value_features(obs, time), x.dtype)])
+            return rows, columns, None
+        return rows, columns, jnp.asarray(self.value_features(obs, time), rows.dtype)
+
+
+def joined(factors: Factors) -> Float[Array, " n"]:
+    """The features.
+
+    >>> joined((jnp.array([2.0, 3.0]), jnp.array([1.0, 10.0]), jnp.array([5.0]))).tolist()
+    [2.0, 20.0, 3.0, 30.0, 5.0]
+    """
+    rows, columns, others = factors
+    x = outer_product(rows, columns)
+    return x if others is None else jnp.concatenate([x, others])
 
 
 def _lean(critic: Critic[Any], signals: tuple[Signal, ...]) -> Critic[Any]:

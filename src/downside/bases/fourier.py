@@ -6,7 +6,7 @@ from typing import Any, final
 
 import numpy as np
 
-from downside.arrays import array_module, times_shared
+from downside.arrays import array_module, once, times_shared
 from downside.bases.base import BoxBasis, settle_box
 from downside.checks import check_count
 from downside.records import record, static
@@ -45,7 +45,7 @@ class Fourier(BoxBasis):
         """The features (..., (order + 1)^d)."""
         x = self.box.unit(obs)
         xp = array_module(x)
-        return xp.cos(np.pi * times_shared(self.frequencies, x))
+        return once(xp.cos(np.pi * times_shared(self.frequencies, x)))
 
     @cached_property
     def frequencies(self) -> np.ndarray:

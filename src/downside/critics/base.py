@@ -59,9 +59,4 @@ def td_errors(
     weights: Weights, x: Features, cumulants: PerSignal, discounts: PerSignal, next_x: Features
 ) -> PerSignal:
     """error_k = cumulant_k + w_k . (discount_k next_x - x) [td-error]."""
-    if x.shape[0] > _SHORT:
-        return cumulants + discounts * (weights @ next_x) - weights @ x
     return cumulants + sum_of_row(weights * (discounts[:, None] * next_x - x))
-
-
-_SHORT = 256  # features; about so many cost the same either way, fewer less as one sum

@@ -7,6 +7,7 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Bool, Float, Int
 
+from downside.arrays import once
 from downside.checks import (
     check_choice,
     check_count,
@@ -144,9 +145,7 @@ class Portfolio(Environment[PortfolioState]):
         action = jnp.asarray(action)
         ledger = self._settle(state, action)
         default = noise.uniform[0] < self.default_probability
-        kept = jnp.stack([jnp.asarray(True), ~default])
-        parts = jnp.stack([ledger.cash, ledger.payoff])
-        liquid = jnp.sum(jnp.where(kept, parts, 0.0))  # a sum: made once for all who need it
+        liquid = once(ledger.cash + jnp.where(default, 0.0, ledger.payoff))
         growth = ledger.rate if self.accrual == "compound" else jnp.ones_like(ledger.rate)
         entry = ledger.bought * (1.0 if self.accrual == "maturity" else ledger.rate)
         switches = noise.uniform[1] < jnp.where(

@@ -60,12 +60,27 @@ class Policy(ABC):
 
         return jax.grad(lambda p: self.log_prob(p, obs, action, **options))(params)
 
+    @abstractmethod
+    def factors(self, params: Any, obs: Any, action: Any, **options: Any) -> tuple[Any, Any]:
+        """Two vectors, whose outer product row by row is `compatible`: less to carry in a loop."""
+
     def compatible(self, params: Any, obs: Any, action: Any, **options: Any) -> Any:
         """The features of a compatible critic: [score | baseline] (Theorem 1)."""
-        import jax.numpy as jnp
+        return outer_product(*self.factors(params, obs, action, **options))
 
-        score = self.score(params, obs, action, **options)
-        return jnp.concatenate([score, jnp.asarray(self.baseline(obs), score.dtype)])
+
+def one_factor(policy: Policy, params: Any, obs: Any, action: Any, **options: Any) -> Any:
+    """`Policy.factors` where nothing is known about the score: all features, and 1."""
+    import jax.numpy as jnp
+
+    score = policy.score(params, obs, action, **options)
+    x = jnp.concatenate([score, jnp.asarray(policy.baseline(obs), score.dtype)])
+    return x, jnp.ones(1, x.dtype)
+
+
+def outer_product(rows: Any, columns: Any) -> Any:
+    """All products of two vectors, row by row, as one vector."""
+    return (rows[:, None] * columns).reshape(-1)
 
 
 def draw_uniform(key: Any, shape: tuple[int, ...]) -> Any:

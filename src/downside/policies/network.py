@@ -2,16 +2,17 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, final
 
 import numpy as np
 
-from downside.arrays import array_module, as_rows, times_rows
-from downside.bases import Basis
+from downside.arrays import array_module
+from downside.bases import Basis, Custom
 from downside.checks import check_count
-from downside.policies.base import Policy, as_params, cast, draw_normal
+from downside.policies.base import Policy, as_params, cast, draw_normal, one_factor
 from downside.records import record, static
 
 
@@ -78,7 +79,7 @@ class Outputs:
         x = cast(self.basis(obs), params)
         xp = array_module(x)
         if not self.hidden:
-            return times_rows(as_rows(params, self.n_outputs), x)
+            return x @ params.reshape(self.n_outputs, -1).T
         at = 0
         for layer, (n_in, n_out) in enumerate(self._layers):
             weights = params[at : at + n_out * n_in].reshape(n_out, n_in)
@@ -126,6 +127,25 @@ class OutputPolicy(Policy):
     def baseline(self, obs: Any) -> Any:
         """The features of the basis."""
         return self.basis(obs)
+
+    def factors(self, params: Any, obs: Any, action: Any, **options: Any) -> tuple[Any, Any]:
+        """Of linear outputs W phi: [derivative in the outputs | 1] and phi."""
+        if self.hidden:
+            return one_factor(self, params, obs, action, **options)
+        import jax.numpy as jnp
+
+        outputs = self.outputs(params, obs)
+        by_output = self._of_outputs.score(outputs, obs, action, **options)
+        rows = jnp.concatenate([by_output, jnp.ones(1, outputs.dtype)])
+        return rows, jnp.asarray(self.basis(obs), outputs.dtype)
+
+    @cached_property
+    def _of_outputs(self) -> "OutputPolicy":
+        """The same distribution whose parameters are the outputs: with a feature of 1 alone."""
+        return replace(self, basis=_ONE)  # pyright: ignore[reportArgumentType]
+
+
+_ONE = Custom(lambda obs: array_module(obs).ones((*obs.shape[:-1], 1)), ["1"])
 
 
 def settle_outputs(policy: OutputPolicy) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from downside.arrays import array_module
 from downside.bases import Basis
-from downside.policies.base import Policy, as_action, as_params, cast
+from downside.policies.base import Policy, as_action, as_params, cast, one_factor
 from downside.records import record
 
 
@@ -77,6 +77,10 @@ class Product(Policy):
         """The sum."""
         pairs = zip(self.policies, self._params(params), strict=True)
         return sum(policy.entropy(p, obs) for policy, p in pairs)
+
+    def factors(self, params: Any, obs: Any, action: Any, **options: Any) -> tuple[Any, Any]:
+        """Whole: each policy has a basis of its own."""
+        return one_factor(self, params, obs, action, **options)
 
     def baseline(self, obs: Any) -> Any:
         """The features of ``state_basis``, or of the first policy."""

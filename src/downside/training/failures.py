@@ -86,11 +86,11 @@ def _noise(agent: Any, learner: Any, key: Array) -> Iterator[Any]:
 def _replay(agent: ActorCritic, learner: Learner, key: Array) -> tuple[int, int]:
     """The step at which something first went wrong, and what, by repeating the period."""
     begun = int(learner.steps)
-    x = agent.features(learner.theta, learner.obs, learner.action, learner.episode.time)
+    factors = agent.factors(learner.theta, learner.obs, learner.action, learner.episode.time)
     advance = jax.jit(online.step)
     check = jax.jit(diagnose)
     for i, mine in enumerate(_noise(agent, learner, key)):
-        learner, x = advance(agent, learner, x, mine)
+        learner, factors = advance(agent, learner, factors, mine)
         wrong = int(check(agent, learner))
         if wrong:
             return begun + i + 1, wrong

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from downside.agents.actor_critic import ActorCritic, lagrangian, policy_step
+from downside.agents.actor_critic import ActorCritic, Factors, joined, lagrangian, policy_step
 from downside.moments import lower_partial_moment
 from downside.records import record
 from downside.signals import Predictions
@@ -133,12 +133,12 @@ def draw(agent: Any, key: Array, shape: tuple[int, ...]) -> tuple[Any, Any]:
 
 def run_period(agent: ActorCritic, learner: Learner, noise: Any) -> Learner:
     """``period`` steps and one policy step; a learner that went wrong stays as it was before."""
-    x = agent.features(learner.theta, learner.obs, learner.action, learner.episode.time)
+    factors = agent.factors(learner.theta, learner.obs, learner.action, learner.episode.time)
 
-    def one(carry: tuple[Learner, Array], noise: Any) -> tuple[tuple[Learner, Array], None]:
+    def one(carry: tuple[Learner, Factors], noise: Any) -> tuple[tuple[Learner, Factors], None]:
         return step(agent, *carry, noise), None
 
-    (after, _), _ = jax.lax.scan(one, (learner, x), noise)
+    (after, _), _ = jax.lax.scan(one, (learner, factors), noise)
     return finish(agent, learner, after)
 
 
@@ -152,9 +152,9 @@ def finish(agent: ActorCritic, before: Learner, after: Learner) -> Learner:
 
 
 def step(
-    agent: ActorCritic, learner: Learner, x: Float[Array, " n"], noise: Any
-) -> tuple[Learner, Float[Array, " n"]]:
-    """Act, observe, learn, and begin anew where the episode is over; ``x`` are the features."""
+    agent: ActorCritic, learner: Learner, factors: Factors, noise: Any
+) -> tuple[Learner, Factors]:
+    """Act, observe, learn, begin anew where the episode is over; ``factors`` make the features."""
     env, policy, theta = agent.env, agent.policy, learner.theta
     env_noise, action_noise = noise
     transition = env.transition(learner.env_state, learner.action, env_noise)
@@ -165,7 +165,8 @@ def step(
         (transition.next_state, transition.next_obs, transition.time + 1),
     )
     action = policy.sample(theta, obs, action_noise)
-    next_x = agent.features(theta, obs, action, time)
+    next_factors = agent.factors(theta, obs, action, time)
+    x, next_x = joined(factors), joined(next_factors)
     bootstrap_x = next_x
     if env.truncates:  # what would have followed the last step of an episode that is cut short
         last_action = policy.sample(theta, transition.next_obs, action_noise)
@@ -174,7 +175,7 @@ def step(
 
     learner, cumulants = learn(agent, learner, x, transition, bootstrap_x)
     learner = count(agent, learner, transition, cumulants, next_x)
-    return replace(learner, env_state=env_state, obs=obs, action=action), next_x
+    return replace(learner, env_state=env_state, obs=obs, action=action), next_factors
 
 
 def learn(

@@ -17,6 +17,7 @@ from jaxtyping import Array
 
 from downside.agents.actor_critic import ActorCritic
 from downside.batching import compiled, map_tiles, spread
+from downside.lanes import vmap_last
 from downside.records import record
 from downside.training import batch_learner, learner
 from downside.training.batches import Batches
@@ -153,6 +154,7 @@ def _advance(
 ) -> tuple[Any, Report]:
     settings = batch[0]
     way = _way(settings)
+    vmap = jax.vmap if isinstance(settings, Batches) else vmap_last
     n_periods = block_periods(settings.period)
 
     def one(learner: tuple[Settings, Any, Array]) -> tuple[Any, Report]:
@@ -171,7 +173,7 @@ def _advance(
         state = jax.lax.fori_loop(first // n_periods, -(-last // n_periods), block, state)
         return typed(state), report_of(agent, state)
 
-    return map_tiles(one, batch, tile=settings.tile)
+    return map_tiles(one, batch, tile=settings.tile, vmap=vmap)
 
 
 def report_of(agent: Settings, state: Any) -> Report:

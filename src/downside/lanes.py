@@ -1,0 +1,326 @@
+"""`jax.vmap` with the many along the last axis of every array: for loops of small steps.
+
+`jax.vmap` puts the many first, and the numbers of one of them side by side: rows of 7 or of 11,
+which do not fill the registers of a processor. Here the same number of all of them stands side by
+side, and every operation is a loop over many equal ones. The function is written for one and
+traced once; then each of its operations is made with an axis more. Those that have no rule here
+are left to `jax.vmap`, which is right as well, and slower.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+
+from downside.arrays import sum_of_row
+
+Y = TypeVar("Y")
+
+
+class _Value(NamedTuple):
+    """An array, and whether each of the many has its own, along its last axis."""
+
+    array: Any
+    many: bool
+
+
+def vmap_last(function: Callable[[Any], Y]) -> Callable[[Any], Y]:
+    """``jax.vmap(function)``: the many come and go along the first axis, and are last inside.
+
+    >>> import jax.numpy as jnp
+    >>> vmap_last(lambda x: x["a"] * jnp.arange(3))({"a": jnp.array([1, 10])}).tolist()
+    [[0, 1, 2], [0, 10, 20]]
+    """
+
+    def mapped(batch: Any) -> Y:
+        leaves, structure = jax.tree.flatten(batch)
+        one = [jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in leaves]
+        traced, shapes = jax.make_jaxpr(
+            lambda *leaves: function(structure.unflatten(leaves)), return_shape=True
+        )(*one)
+        size = len(leaves[0])
+        values = [_Value(jnp.moveaxis(x, 0, -1), many=True) for x in leaves]
+        found = _run(traced.jaxpr, traced.consts, values, size)
+        arrays = [jnp.moveaxis(_as_many(value, size).array, -1, 0) for value in found]
+        return jax.tree.structure(shapes).unflatten(arrays)
+
+    return mapped
+
+
+def _run(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[_Value], size: int) -> list[_Value]:
+    """The results of a traced function."""
+    known = dict(zip(jaxpr.constvars, (_Value(x, many=False) for x in consts), strict=True))
+    known |= zip(jaxpr.invars, args, strict=True)
+
+    def read(variable: Any) -> _Value:
+        is_number = isinstance(variable, Literal)
+        return _Value(variable.val, many=False) if is_number else known[variable]
+
+    for eqn in jaxpr.eqns:
+        found = _apply(eqn, [read(variable) for variable in eqn.invars], size)
+        known |= zip(eqn.outvars, found, strict=True)
+    return [read(variable) for variable in jaxpr.outvars]
+
+
+def _apply(eqn: JaxprEqn, values: list[_Value], size: int) -> list[_Value]:
+    """One operation."""
+    name = eqn.primitive.name
+    if name in _CALLS:
+        inner = eqn.params[_CALLS[name]]
+        return _run(inner.jaxpr, inner.consts, values, size)
+    if not any(value.many for value in values):
+        found = _bind(eqn, [value.array for value in values])
+        return [_Value(x, many=False) for x in found]
+    if name == "dot_general":
+        sums = _sums_of(eqn)
+        return _run(sums.jaxpr, sums.consts, values, size)
+    if name in _LOOPS:
+        return _LOOPS[name](eqn, values, size) or _left_to_jax(eqn, values)
+    if name in _RULES:
+        arrays, params = _RULES[name](eqn, values, size)
+        if arrays is not None:
+            return _many(_bind(eqn, arrays, **params))
+    return _left_to_jax(eqn, values)
+
+
+def _bind(eqn: JaxprEqn, arrays: Sequence[Any], **changed: Any) -> Sequence[Any]:
+    found = eqn.primitive.bind(*arrays, **(eqn.params | changed))
+    return found if eqn.primitive.multiple_results else [found]
+
+
+def _left_to_jax(eqn: JaxprEqn, values: list[_Value]) -> list[_Value]:
+    axes = [-1 if value.many else None for value in values]
+    one = lambda *arrays: tuple(_bind(eqn, arrays))  # noqa: E731
+    return _many(jax.vmap(one, axes, -1)(*(value.array for value in values)))
+
+
+def _aval(variable: Any) -> Any:
+    return variable.aval
+
+
+def _many(arrays: Sequence[Any]) -> list[_Value]:
+    return [_Value(x, many=True) for x in arrays]
+
+
+def _as_many(value: _Value, size: int) -> _Value:
+    """What all share, for each."""
+    if value.many:
+        return value
+    array = jnp.asarray(value.array)
+    return _Value(_in_shape(value, (*array.shape, size)), many=True)
+
+
+def _in_shape(value: _Value, shape: tuple[int, ...]) -> Any:
+    """In a shape that ends with the many, from that or a shorter one: of a number, or shared."""
+    array = jnp.asarray(value.array)
+    if array.shape == shape:
+        return array
+    own = array.ndim - 1 if value.many else array.ndim
+    axes = (*range(own), len(shape) - 1)[: array.ndim]
+    return lax.broadcast_in_dim(array, shape, axes)
+
+
+_CALLS = {
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "checkpoint": "jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "custom_vmap_call": "call",
+}
+
+_ELEMENTWISE = """
+abs acos acosh add and asin asinh atan atan2 atanh cbrt ceil clamp convert_element_type copy copy_p
+cos cosh digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt igamma igammac integer_pow
+is_finite le lgamma log log1p logistic lt max min mul ne neg nextafter not or polygamma pow
+reduce_precision regularized_incomplete_beta rem round rsqrt select_n shift_left
+shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh xor
+"""
+_SAME_AXES = """
+argmax argmin concatenate cumlogsumexp cummax cummin cumprod cumsum reduce_and reduce_max
+reduce_min reduce_or reduce_prod reduce_sum rev split squeeze
+"""
+
+
+def _elementwise(eqn: JaxprEqn, values: list[_Value], size: int) -> Any:
+    shape = (*_aval(eqn.outvars[0]).shape, size)
+    return [_in_shape(value, shape) for value in values], {}
+
+
+def _broadcast(eqn: JaxprEqn, values: list[_Value], size: int) -> Any:
+    shape, axes = eqn.params["shape"], eqn.params["broadcast_dimensions"]
+    changed = {"shape": (*shape, size), "broadcast_dimensions": (*axes, len(shape))}
+    return [values[0].array], changed
+
+
+def _reshape(eqn: JaxprEqn, values: list[_Value], size: int) -> Any:
+    return [values[0].array], {"new_sizes": (*eqn.params["new_sizes"], size)}
+
+
+def _transpose(eqn: JaxprEqn, values: list[_Value], size: int) -> Any:
+    order = eqn.params["permutation"]
+    return [values[0].array], {"permutation": (*order, len(order))}
+
+
+def _slice(eqn: JaxprEqn, values: list[_Value], size: int) -> Any:
+    steps = eqn.params["strides"]
+    changed = {
+        "start_indices": (*eqn.params["start_indices"], 0),
+        "limit_indices": (*eqn.params["limit_indices"], size),
+        "strides": None if steps is None else (*steps, 1),
+    }
+    return [values[0].array], changed
+
+
+def _pad(eqn: JaxprEqn, values: list[_Value], size: int) -> Any:
+    x, filling = values
+    if filling.many:
+        return None, {}
+    return [x.array, filling.array], {"padding_config": (*eqn.params["padding_config"], (0, 0, 0))}
+
+
+def _dynamic_slice(eqn: JaxprEqn, values: list[_Value], size: int) -> Any:
+    x, *places = values
+    if any(place.many for place in places):
+        return None, {}
+    at = [place.array for place in places]
+    last = jnp.zeros((), jnp.asarray(at[0]).dtype) if at else 0
+    return [x.array, *at, last], {"slice_sizes": (*eqn.params["slice_sizes"], size)}
+
+
+def _sums_of(eqn: JaxprEqn) -> ClosedJaxpr:
+    """A product of matrices as sums of products: a library would want the many first."""
+    (left_sums, right_sums), (left_batch, right_batch) = eqn.params["dimension_numbers"]
+
+    def arranged(x: Any, batch: Any, sums: Any, n_before: int, n_after: int) -> Any:
+        free = [axis for axis in range(x.ndim) if axis not in (*batch, *sums)]
+        x = jnp.transpose(x, (*batch, *free, *sums))
+        lengths = x.shape[: len(batch)], x.shape[len(batch) : len(batch) + len(free)]
+        return x.reshape(*lengths[0], *[1] * n_before, *lengths[1], *[1] * n_after, -1)
+
+    def product(left: Any, right: Any) -> Any:
+        n_left = left.ndim - len(left_batch) - len(left_sums)
+        n_right = right.ndim - len(right_batch) - len(right_sums)
+        left = arranged(left, left_batch, left_sums, 0, n_right)
+        right = arranged(right, right_batch, right_sums, n_left, 0)
+        return sum_of_row(left * right).astype(_aval(eqn.outvars[0]).dtype)
+
+    return jax.make_jaxpr(product)(*(variable.aval for variable in eqn.invars))
+
+
+def _same_axes(eqn: JaxprEqn, values: list[_Value], size: int) -> Any:
+    return [_as_many(value, size).array for value in values], {}
+
+
+_RULES: dict[str, Callable[[JaxprEqn, list[_Value], int], Any]] = {
+    "broadcast_in_dim": _broadcast,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "slice": _slice,
+    "pad": _pad,
+    "dynamic_slice": _dynamic_slice,
+    **dict.fromkeys(_SAME_AXES.split(), _same_axes),
+    **dict.fromkeys(_ELEMENTWISE.split(), _elementwise),
+}
+
+
+def _scan(eqn: JaxprEqn, values: list[_Value], size: int) -> list[_Value]:
+    params, body = eqn.params, eqn.params["jaxpr"]
+    n_consts, n_carry = params["num_consts"], params["num_carry"]
+    consts, rest = values[:n_consts], values[n_consts:]
+    begin, xs = rest[:n_carry], rest[n_carry:]
+    carried, found = _carried(body.jaxpr, consts, begin, xs)
+
+    def step(carry: list[Any], x: list[Any]) -> tuple[list[Any], list[Any]]:
+        args = [*consts, *_with(carry, carried), *_with(x, [value.many for value in xs])]
+        after = _run(body.jaxpr, body.consts, args, size)
+        arrays = _arrays(after, [*carried, *found], size)
+        return arrays[:n_carry], arrays[n_carry:]
+
+    carry, ys = lax.scan(
+        step,
+        _arrays(begin, carried, size),
+        [value.array for value in xs],
+        length=params["length"],
+        reverse=params["reverse"],
+        unroll=params["unroll"],
+    )
+    return _with([*carry, *ys], [*carried, *found])
+
+
+def _while(eqn: JaxprEqn, values: list[_Value], size: int) -> list[_Value] | None:
+    params = eqn.params
+    asked, body = params["cond_jaxpr"], params["body_jaxpr"]
+    n_asked, n_body = params["cond_nconsts"], params["body_nconsts"]
+    asked_consts, rest = values[:n_asked], values[n_asked:]
+    consts, begin = rest[:n_body], rest[n_body:]
+    carried, _ = _carried(body.jaxpr, consts, begin, [])
+    if _flows(asked.jaxpr, [*(value.many for value in asked_consts), *carried])[0]:
+        return None  # each of the many would stop at a time of its own
+
+    def goes_on(carry: list[Any]) -> Any:
+        args = [*asked_consts, *_with(carry, carried)]
+        return _run(asked.jaxpr, asked.consts, args, size)[0].array
+
+    def step(carry: list[Any]) -> list[Any]:
+        args = [*consts, *_with(carry, carried)]
+        return _arrays(_run(body.jaxpr, body.consts, args, size), carried, size)
+
+    return _with(lax.while_loop(goes_on, step, _arrays(begin, carried, size)), carried)
+
+
+def _cond(eqn: JaxprEqn, values: list[_Value], size: int) -> list[_Value] | None:
+    index, *args = values
+    if index.many:
+        return None
+    flags = [value.many for value in args]
+
+    def one(branch: Any) -> Callable[..., list[Any]]:
+        def run(*arrays: Any) -> list[Any]:
+            found = _run(branch.jaxpr, branch.consts, _with(arrays, flags), size)
+            return [_as_many(value, size).array for value in found]
+
+        return run
+
+    branches = [one(branch) for branch in eqn.params["branches"]]
+    return _many(lax.switch(index.array, branches, *(value.array for value in args)))
+
+
+_LOOPS = {"scan": _scan, "while": _while, "cond": _cond}
+
+
+def _carried(
+    body: Jaxpr, consts: Sequence[_Value], begin: Sequence[_Value], xs: Sequence[_Value]
+) -> tuple[list[bool], list[bool]]:
+    """Which of what a loop carries, and of what it leaves behind, the many have their own of."""
+    carried = [value.many for value in begin]
+    while True:
+        flags = [*(value.many for value in consts), *carried, *(value.many for value in xs)]
+        found = _flows(body, flags)
+        after = [a or b for a, b in zip(carried, found, strict=False)]
+        if after == carried:
+            return carried, found[len(carried) :]
+        carried = after
+
+
+def _flows(jaxpr: Jaxpr, flags: Sequence[bool]) -> list[bool]:
+    """Which results depend on what the many have their own of."""
+    many = {variable for variable, flag in zip(jaxpr.invars, flags, strict=True) if flag}
+    for eqn in jaxpr.eqns:
+        if any(not isinstance(v, Literal) and v in many for v in eqn.invars):
+            many |= set(eqn.outvars)
+    return [not isinstance(v, Literal) and v in many for v in jaxpr.outvars]
+
+
+def _with(arrays: Sequence[Any], flags: Sequence[bool]) -> list[_Value]:
+    return [_Value(x, flag) for x, flag in zip(arrays, flags, strict=True)]
+
+
+def _arrays(values: Sequence[_Value], flags: Sequence[bool], size: int) -> list[Any]:
+    """The arrays, those with a flag for each of the many."""
+    pairs = zip(values, flags, strict=True)
+    return [_as_many(value, size).array if flag else value.array for value, flag in pairs]

@@ -1,0 +1,91 @@
+"""`vmap_last` computes what `jax.vmap` does; each rule on its own, and what has none."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from downside.lanes import vmap_last
+
+N = 5
+RNG = np.random.default_rng(4)
+X, Y = RNG.normal(size=(2, N, 3, 4))
+AT = np.array([2, 0, 1, 1, 2])
+SHARED = RNG.normal(size=(4, 3))
+
+
+def loop_until_large(x):
+    return lax.while_loop(lambda x: jnp.sum(x**2) < 100.0, lambda x: 1.7 * x, x)
+
+
+@jax.custom_jvp
+def cubed(x):
+    return x**3
+
+
+cubed.defjvp(lambda primals, tangents: (primals[0] ** 3, 7.0 * tangents[0]))
+
+
+FUNCTIONS = {
+    "with numbers": lambda x, y, i: 2.0 * x - jnp.exp(-y) / 3.0,
+    "with a shared array": lambda x, y, i: x @ SHARED + SHARED[:3],
+    "a number of each": lambda x, y, i: jnp.where(i > 1, x, y) * i.astype(float),
+    "clip": lambda x, y, i: jnp.clip(x, -0.3, y[0, 0]),
+    "sums": lambda x, y, i: (x.sum(0), y.max(1), jnp.prod(x), jnp.argmax(x, axis=1)),
+    "running sums": lambda x, y, i: (jnp.cumsum(x, axis=0), jnp.cumsum(y, axis=1, dtype=float)),
+    "shapes": lambda x, y, i: (x.T, x.reshape(2, 6), x[None, :, 1], jnp.squeeze(y[:1])),
+    "pieces": lambda x, y, i: (x[1:, ::2], jnp.flip(x, 1), jnp.split(y, 2, axis=1)),
+    "side by side": lambda x, y, i: jnp.concatenate([x, SHARED.T, y]),
+    "filled": lambda x, y, i: (
+        jnp.pad(x, ((1, 0), (0, 2))),
+        jnp.pad(x, 1, constant_values=y[0, 0]),
+    ),
+    "a shared place": lambda x, y, i: lax.dynamic_slice(x, (1, 0), (2, 2)),
+    "a place of each": lambda x, y, i: (x[i], lax.dynamic_slice(y, (i, 0), (1, 3))),
+    "put in place": lambda x, y, i: x.at[i, 1].set(y[0, 0]),
+    "sorted": lambda x, y, i: jnp.sort(x, axis=0),
+    "vector and matrix": lambda x, y, i: (x @ y[0], x[:, 0] @ y, x @ y.T),
+    "batches of products": lambda x, y, i: jnp.einsum("ab,ab->a", x, y),
+    "outer product": lambda x, y, i: jnp.einsum("ab,cd->cadb", x, y),
+    "two sums at once": lambda x, y, i: jnp.tensordot(x, y, 2),
+    "noise": lambda x, y, i: jax.random.normal(jax.random.fold_in(jax.random.key(3), i), (4,)),
+    "derivative": lambda x, y, i: jax.grad(lambda x: jnp.sum(jnp.tanh(x @ y.T) ** 2))(x),
+    "own derivative": lambda x, y, i: (cubed(x), jax.grad(lambda x: jnp.sum(cubed(x)))(x)),
+    "for": lambda x, y, i: lax.fori_loop(0, 3, lambda j, x: x * 0.5 + y[j % 3, 0] + j, x),
+    "while": lambda x, y, i: loop_until_large(x),
+    "scan": lambda x, y, i: lax.scan(
+        lambda s, row: (s * 0.5 + row, s[1] * i.astype(float)), y[0], x
+    ),
+    "scan of nothing": lambda x, y, i: lax.scan(lambda n, _: (n + 1, n * x), 0, None, length=3),
+    "scan backwards": lambda x, y, i: lax.scan(
+        lambda s, r: (s + r, s), 2.0 * y[0], x, reverse=True
+    ),
+    "which all choose": lambda x, y, i: lax.cond(SHARED[0, 0] > 0, lambda: x, lambda: 2.0 * y),
+    "which each chooses": lambda x, y, i: lax.switch(i, [lambda: x, lambda: y, lambda: x + y]),
+    "the same for all": lambda x, y, i: (jnp.arange(3), jnp.asarray(1.5 * SHARED)),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_it_computes_what_vmap_does(name):
+    def one(args):
+        return FUNCTIONS[name](*args)
+
+    with jax.enable_x64(True):
+        batch = jnp.asarray(X), jnp.asarray(Y), jnp.asarray(AT)
+        expected, found = (jax.jit(vmap(one))(batch) for vmap in (jax.vmap, vmap_last))
+        assert jax.tree.structure(found) == jax.tree.structure(expected)
+        for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+            assert (a.shape, a.dtype) == (b.shape, b.dtype)
+            np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-13)
+
+
+def test_the_many_are_last_in_the_compiled_loop():
+    def one(x):
+        return lax.fori_loop(0, 10, lambda _, x: x * 0.5 + x[0] @ x.T @ x, x)
+
+    text = jax.jit(vmap_last(one)).lower(jnp.zeros((64, 3, 4))).as_text()
+    step = text[text.index("func.func private @closed_call") :]
+    assert "tensor<3x4x64xf32>" in step
+    assert "tensor<64x" not in step
