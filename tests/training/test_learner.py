@@ -65,10 +65,10 @@ def test_the_sampled_plain_gradient_is_unbiased():
         learner = replace(learner, theta=theta, critic=TraceState(weights, weights * 0.0))
         action = policy.sample(theta, learner.obs, policy.draw(jax.random.fold_in(key, 1)))
         learner = replace(learner, action=action)
-        x = agent.features(theta, learner.obs, action, jnp.asarray(0))
+        factors = agent.factors(theta, learner.obs, action, jnp.asarray(0))
         noise = online.draw(agent, jax.random.fold_in(key, 2), (100,))
         step = lambda carry, noise: (online.step(agent, *carry, noise), None)  # noqa: E731
-        return jax.lax.scan(step, (learner, x), noise)[0][0].gradient / 100
+        return jax.lax.scan(step, (learner, factors), noise)[0][0].gradient / 100
 
     found = np.asarray(jax.jit(jax.vmap(sampled))(jax.random.split(jax.random.key(4), 400)))
     errors = found.std(axis=0, ddof=1) / np.sqrt(len(found))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from downside.agents import ActorCritic
-from downside.bases import Fourier, OneHot, Polynomial
+from downside.bases import Custom, Fourier, OneHot, Polynomial
 from downside.environments import Bandit, Consumption, Portfolio
 from downside.experiments import consumption_runs
 from downside.policies import Gibbs
@@ -107,6 +107,8 @@ def test_neighbours_chunks_and_devices_change_no_bit():
         assert len(found[0]) == 2 * (8 if is_double else 4) * n_params  # hexadecimal
 
 
+WAVES = np.random.default_rng(2).normal(size=(6, 9)).astype(np.float32)
+
 TILED = {
     "normalised": WAYS["online"],
     "plain": lambda nu: ActorCritic(PORTFOLIO, POLICY, SIGNALS, (nu,), direction="plain"),
@@ -115,6 +117,9 @@ TILED = {
     ),
     "network": lambda nu: ActorCritic(
         PORTFOLIO, Gibbs(Polynomial(6), 11, hidden=(5,)), SIGNALS, (nu,), step_rule="kl"
+    ),
+    "a matrix that all share": lambda nu: ActorCritic(
+        PORTFOLIO, Gibbs(Custom(lambda obs: obs @ WAVES, list("abcdefghi")), 11), SIGNALS, (nu,)
     ),
     "Beta": lambda nu: consumption_runs.settings_of(
         consumption_runs.PRESETS["figure"], Consumption(), nu
