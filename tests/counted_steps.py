@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from downside.training.batches import Steps
+from downside.training.fisher import Scores
 
 
 def some_steps(x, action, cumulants, next_x, ended, time):
@@ -12,7 +13,7 @@ def some_steps(x, action, cumulants, next_x, ended, time):
     return Steps(
         x=jnp.eye(3)[jnp.asarray(x)],
         next_x=jnp.eye(3)[jnp.asarray(next_x)],
-        score=jnp.zeros((n, 6)),
+        scores=Scores(jnp.zeros((n, 2)), jnp.zeros((n, 3))),
         log_prob=jnp.zeros(n),
         cumulants=jnp.asarray(cumulants, float)[:, None],
         discounts=jnp.where(jnp.asarray(ended, bool), 0.0, 0.5)[:, None],

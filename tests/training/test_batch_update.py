@@ -12,6 +12,7 @@ from downside.signals import Reward
 from downside.training.batch_learner import start
 from downside.training.batch_update import improve
 from downside.training.batches import Batches, Steps
+from downside.training.fisher import Scores
 
 N_STEPS = 50
 POLICY = Gibbs(OneHot(1), 3)
@@ -26,7 +27,7 @@ def batch():
     steps = Steps(
         x=jnp.ones((N_STEPS, 1)),
         next_x=jnp.ones((N_STEPS, 1)),
-        score=jax.vmap(lambda a: POLICY.score(THETA, obs, a))(actions),
+        scores=jax.vmap(lambda a: Scores.of(POLICY, THETA, obs, a))(actions),
         log_prob=jax.vmap(lambda a: POLICY.log_prob(THETA, obs, a))(actions),
         cumulants=jnp.zeros((N_STEPS, 1)),
         discounts=jnp.ones((N_STEPS, 1)),
@@ -70,7 +71,7 @@ def test_damping_fades_with_the_root_of_time_where_it_is_annealed(annealed):
     learner = start(agent, jax.random.key(3))
     late = replace(learner, theta=THETA, steps=jnp.asarray(30_000), spread=jnp.asarray(2.0))
     moved = np.asarray(improve(agent, late, steps, gains).theta - THETA, float)
-    score = np.asarray(steps.score, float)
+    score = np.asarray(steps.scores.whole, float)
     damped = score.T @ score / N_STEPS + (0.5 if annealed else 1.0) * np.eye(3)
     expected = np.linalg.solve(damped, score.T @ np.asarray(gains, float)[:, 0] / N_STEPS)
     np.testing.assert_allclose(

@@ -7,15 +7,23 @@ import pytest
 from downside.training import fisher
 
 
-def test_a_large_one_is_applied_and_inverted_as_a_small_one(monkeypatch):
+def undivided(score):
+    return fisher.Scores(jnp.asarray(score, jnp.float32), jnp.ones((len(score), 1)))
+
+
+@pytest.mark.parametrize("n_rows", [12, 4, 3])
+def test_a_large_one_is_applied_and_inverted_as_a_small_one(monkeypatch, n_rows):
     rng = np.random.default_rng(6)
-    score = rng.normal(size=(300, 12)) * np.linspace(0.2, 2.0, 12)
+    rows, columns = rng.normal(size=(300, n_rows)), rng.normal(size=(300, 12 // n_rows))
+    rows = rows * np.linspace(0.2, 2.0, n_rows)
+    score = np.einsum("ta,tf->taf", rows, columns).reshape(300, 12)
     gradient, damping = rng.normal(size=12), 0.3
     matrix = score.T @ score / 300
     expected = np.linalg.solve(matrix + damping * np.eye(12), gradient)
     for many in (100, 5):
         monkeypatch.setattr(fisher, "MANY", many)
-        found = fisher.fisher_of(jnp.asarray(score, jnp.float32))
+        scores = fisher.Scores(*(jnp.asarray(x, jnp.float32) for x in (rows, columns)))
+        found = fisher.fisher_of(scores)
         v = jnp.asarray(gradient, jnp.float32)
         np.testing.assert_allclose(found.apply(v), matrix @ gradient, rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(found.invert(jnp.float32(damping), v), expected, rtol=1e-3)
@@ -36,13 +44,13 @@ def test_a_large_one_of_numbered_states_is_a_block_for_each_state(monkeypatch):
     blocks = [inner[states == s].T @ inner[states == s] / n_steps for s in range(n_states)]
     rows = zip(blocks, gradient, strict=True)
     expected = [np.linalg.solve(block + damping * np.eye(n_actions), g) for block, g in rows]
-    found = fisher.fisher_of(jnp.asarray(score, jnp.float32))
+    found = fisher.fisher_of(undivided(score))
     solved = found.invert(jnp.float32(damping), jnp.asarray(gradient.ravel(), jnp.float32))
     np.testing.assert_allclose(solved, np.concatenate(expected), rtol=1e-3, atol=1e-3)
 
     # The same of a table, whose parameters are in the order (action, state), is exact.
     by_action = score.reshape(n_steps, n_states, n_actions).swapaxes(1, 2).reshape(n_steps, -1)
-    table = fisher.fisher_of(jnp.asarray(by_action, jnp.float32), n_states)
+    table = fisher.fisher_of(undivided(by_action), n_states)
     solved = table.invert(jnp.float32(damping), jnp.asarray(gradient.T.ravel(), jnp.float32))
     np.testing.assert_allclose(solved, np.stack(expected).T.ravel(), rtol=1e-5, atol=1e-5)
     image = table.apply(jnp.asarray(gradient.T.ravel(), jnp.float32))

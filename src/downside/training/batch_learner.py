@@ -25,6 +25,7 @@ from downside.training.counting_update import (
     nothing_counted,
 )
 from downside.training.cutting import cut_short, with_the_rest
+from downside.training.fisher import Scores
 from downside.training.learner import (
     Episode,
     Progress,
@@ -151,7 +152,7 @@ def remember(agent: Batches, theta: Array, action: Any, transition: Any, cumulan
     return Steps(
         x=x,
         next_x=next_x,
-        score=agent.policy.score(theta, transition.obs, action),
+        scores=Scores.of(agent.policy, theta, transition.obs, action),
         log_prob=agent.policy.log_prob(theta, transition.obs, action),
         cumulants=cumulants,
         discounts=jnp.where(transition.terminated, 0.0, discounts_of(agent)),

@@ -108,8 +108,6 @@ def improve(
     fraction is in ``gain_unit``, less its mean where ``centred``. Along the plain gradient,
     w = mean[score A].
     """
-    score = steps.score
-    n_steps = len(score)
     multipliers = current_multipliers(agent, learner)
     gain = lagrangian(gains.T, multipliers) / (1.0 + jnp.sum(multipliers))
     if agent.gain_unit == "batch":
@@ -117,8 +115,8 @@ def improve(
     temperature = agent.temperature / (fading(agent, learner) if agent.annealed else 1.0)
     gain = gain - temperature * steps.log_prob
     gain = gain - jnp.mean(gain) if agent.centred else gain
-    gradient = products(gain[:, None], score)[0] / n_steps
-    fisher = fisher_of(score, states_of(agent.policy))
+    gradient = steps.scores.sum(gain) / len(gain)
+    fisher = fisher_of(steps.scores, states_of(agent.policy))
     spread = jnp.where(learner.spread > 0, learner.spread, fisher.size)
     slower = jnp.sqrt(slowness(agent, learner.steps)) if agent.annealed else 1.0
     damping = agent.damping * spread / slower

@@ -29,7 +29,7 @@ from downside.records import carry_functions, record, static
 from downside.signals import Signal, TDError
 from downside.training.counting import Counts
 from downside.training.counting_by_time import TimedCounts
-from downside.training.fisher import states_of
+from downside.training.fisher import Scores, states_of
 from downside.training.learner import Episode, Progress
 from downside.training.settling import Settling
 from downside.training.units import GainUnit, RiskUnit
@@ -191,7 +191,7 @@ class Steps:
 
     x: Float[Array, "*t n"]
     next_x: Float[Array, "*t n"]
-    score: Float[Array, "*t P"]
+    scores: Scores
     log_prob: Float[Array, "*t"]
     cumulants: Float[Array, "*t k"]
     discounts: Float[Array, "*t k"]

@@ -1,7 +1,7 @@
-"""The Fisher matrix of a batch of scores, which is never written down where it is large."""
+"""The scores of a batch and their Fisher matrix; neither is written down where it is large."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,9 +9,52 @@ from jaxtyping import Array, Float
 
 from downside.linear import MANY, conjugate_gradients, products, solve
 from downside.policies import Gibbs
-from downside.policies.base import Policy
+from downside.policies.base import Policy, outer_product
+from downside.records import record
 
 N_CONJUGATE = 20
+
+
+@record
+class Scores:
+    """The score of each step, as the outer product of ``rows`` and ``columns``.
+
+    >>> scores = Scores(jnp.array([[2.0, 3.0]]), jnp.array([[1.0, 10.0]]))
+    >>> scores.whole.tolist()
+    [[2.0, 20.0, 3.0, 30.0]]
+    >>> scores.along(jnp.array([0.0, 1.0, 0.0, 2.0])).tolist()
+    [80.0]
+    >>> scores.sum(jnp.array([0.5])).tolist()
+    [1.0, 10.0, 1.5, 15.0]
+    """
+
+    rows: Float[Array, "*t a"]
+    columns: Float[Array, "*t f"]
+
+    @staticmethod
+    def of(policy: Policy, theta: Array, obs: Any, action: Any) -> "Scores":
+        """Of one step: the factors of the compatible features, without those of the baseline."""
+        rows, columns = policy.factors(theta, obs, action)
+        return Scores(rows[: policy.n_params // columns.shape[0]], columns)
+
+    @property
+    def whole(self) -> Float[Array, "t P"]:
+        """Written down."""
+        return jax.vmap(outer_product)(self.rows, self.columns)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Steps and parameters."""
+        return len(self.rows), self.rows.shape[1] * self.columns.shape[1]
+
+    def along(self, v: Float[Array, " P"]) -> Float[Array, " t"]:
+        """score_t . v for each step."""
+        by_row = v.reshape(self.rows.shape[1], -1)
+        return jnp.sum(self.rows * products(self.columns.T, by_row.T), axis=-1)
+
+    def sum(self, gains: Float[Array, " t"]) -> Float[Array, " P"]:
+        """sum_t gain_t score_t."""
+        return products(gains[:, None] * self.rows, self.columns).reshape(-1)
 
 
 class Fisher(NamedTuple):
@@ -22,22 +65,22 @@ class Fisher(NamedTuple):
     invert: Callable[[Array, Array], Array]
 
 
-def fisher_of(score: Float[Array, "t P"], n_states: int | None = None) -> Fisher:
+def fisher_of(scores: Scores, n_states: int | None = None) -> Fisher:
     """F = mean[score score']; with more than `MANY` parameters its inverse is an approximation.
 
     Of a table, a preference for each action in each of ``n_states`` states, it is exact: a step has
     a score in its own state only, so F has a block for each.
 
-    >>> fisher = fisher_of(jnp.array([[2.0, 0.0], [0.0, 4.0]]))
+    >>> fisher = fisher_of(Scores(jnp.array([[2.0, 0.0], [0.0, 4.0]]), jnp.ones((2, 1))))
     >>> fisher.apply(jnp.ones(2)).tolist(), float(fisher.size)
     ([2.0, 8.0], 5.0)
     """
-    n_steps, n_params = score.shape
+    n_steps, n_params = scores.shape
     if n_states is not None:
-        return _in_blocks(score, n_states)
+        return _in_blocks(scores.whole, n_states)
     if n_params > MANY:
-        return _large(score)
-    fisher = products(score, score) / n_steps
+        return _large(scores)
+    fisher = products(scores.whole, scores.whole) / n_steps
 
     def invert(damping: Array, gradient: Array) -> Array:
         return solve(fisher + damping * jnp.eye(n_params), gradient[:, None])[:, 0]
@@ -75,16 +118,15 @@ def _in_blocks(score: Float[Array, "t P"], n_states: int) -> Fisher:
     return Fisher(apply, jnp.trace(blocks, axis1=1, axis2=2).sum() / n_params, invert)
 
 
-def _large(score: Float[Array, "t P"]) -> Fisher:
+def _large(scores: Scores) -> Fisher:
     """By conjugate gradients."""
-    n_steps, n_params = score.shape
-    across = score.T
+    n_steps, n_params = scores.shape
 
     def apply(v: Array) -> Array:
-        along = products(across, v[:, None])
-        return products(along, score)[0] / n_steps
+        return scores.sum(scores.along(v)) / n_steps
 
     def invert(damping: Array, gradient: Array) -> Array:
         return conjugate_gradients(lambda v: apply(v) + damping * v, gradient, N_CONJUGATE)
 
-    return Fisher(apply, jnp.sum(score**2) / (n_steps * n_params), invert)
+    squares = jnp.sum(scores.rows**2, axis=1) * jnp.sum(scores.columns**2, axis=1)
+    return Fisher(apply, jnp.sum(squares) / (n_steps * n_params), invert)
