@@ -6,12 +6,17 @@ import sys
 import warnings
 
 import gymnasium
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
 
 from downside import load, load_policy
+from downside.bases.spaces import basis_for
 from downside.control import NAC, NRCPO
+from downside.policies import Gibbs
+from downside.policies.base import one_factor
 from downside.signals import Constraint
 from downside.store import StoreError
 from drift_agents import PERIOD, QUIET, make
@@ -129,6 +134,17 @@ def test_any_spaces_get_a_policy_that_learns_and_predicts(observations, actions,
     exported = load_policy(tmp_path / "policy.json").predict(batch, deterministic=True)
     for found, expected in zip(leaves(exported), leaves(many), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("observations", OBSERVATIONS, ids=str)
+def test_features_have_their_factors_whatever_an_observation_is_made_of(observations):
+    policy = Gibbs(basis_for(observations), 3)
+    theta = jnp.asarray(np.random.default_rng(2).normal(size=policy.n_params)) * 1e-5
+    observations.seed(5)
+    obs = observations.sample()
+    whole, _ = one_factor(policy, theta, obs, jnp.asarray(1))
+    compatible = jax.jit(policy.compatible)
+    np.testing.assert_allclose(compatible(theta, obs, jnp.asarray(1)), whole, rtol=1e-4, atol=1e-5)
 
 
 def stacked(values):

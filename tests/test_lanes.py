@@ -27,6 +27,47 @@ def cubed(x):
 cubed.defjvp(lambda primals, tangents: (primals[0] ** 3, 7.0 * tangents[0]))
 
 
+@jax.custom_vjp
+def kept(x):
+    return 2.0 * x
+
+
+kept.defvjp(lambda x: (2.0 * x, x), lambda x, slope: (slope * x,))
+
+
+@jax.custom_batching.custom_vmap
+def one_more(x):
+    return x + 1.0
+
+
+@one_more.def_vmap
+def _(size, batched, x):
+    return x + 100.0, True
+
+
+def as_longs(x, y):
+    small = jnp.round(100.0 * x).astype(jnp.int8), jnp.round(100.0 * y).T.astype(jnp.int8)
+    return jnp.matmul(*small, preferred_element_type=jnp.int32)
+
+
+def keys_in_a_loop(x, i):
+    def step(key, x):
+        first, second = jax.random.split(key)
+        return jnp.where(x[0] > 0, first, second), jax.random.uniform(first)
+
+    return lax.scan(step, jax.random.fold_in(jax.random.key(3), i), x)[1]
+
+
+def in_single_precision(x):
+    with jax.enable_x64(False):
+        return jax.random.uniform(jax.random.key(1), (4,)) @ x[0].astype(jnp.float32)
+
+
+@jax.checkpoint
+def made_again(x):
+    return jnp.sum(jnp.sin(x))
+
+
 FUNCTIONS = {
     "with numbers": lambda x, y, i: 2.0 * x - jnp.exp(-y) / 3.0,
     "with a shared array": lambda x, y, i: x @ SHARED + SHARED[:3],
@@ -47,6 +88,15 @@ FUNCTIONS = {
     "sorted": lambda x, y, i: jnp.sort(x, axis=0),
     "vector and matrix": lambda x, y, i: (x @ y[0], x[:, 0] @ y, x @ y.T),
     "batches of products": lambda x, y, i: jnp.einsum("ab,ab->a", x, y),
+    "large matrices": lambda x, y, i: jnp.kron(x, y.T) @ jnp.kron(y.T, x).T[:, :20],
+    "whole numbers": lambda x, y, i: as_longs(x, y),
+    "of nothing": lambda x, y, i: (x[:0] @ y.T, jnp.sum(x[:0] * y[:0], 1), x[:, :0] @ y[:, :0].T),
+    "in stacks": lambda x, y, i: jnp.stack([x[0], SHARED[:, 0], y[1]], axis=1),
+    "keys": lambda x, y, i: keys_in_a_loop(x, i),
+    "another width": lambda x, y, i: in_single_precision(x),
+    "own slope": lambda x, y, i: jax.grad(lambda x: jnp.sum(kept(x)))(x),
+    "own rule": lambda x, y, i: one_more(x),
+    "again when needed": lambda x, y, i: jax.grad(lambda x: made_again(x @ y.T))(x),
     "outer product": lambda x, y, i: jnp.einsum("ab,cd->cadb", x, y),
     "two sums at once": lambda x, y, i: jnp.tensordot(x, y, 2),
     "noise": lambda x, y, i: jax.random.normal(jax.random.fold_in(jax.random.key(3), i), (4,)),
@@ -81,11 +131,25 @@ def test_it_computes_what_vmap_does(name):
             np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-13)
 
 
-def test_the_many_are_last_in_the_compiled_loop():
+def test_the_many_are_last_in_the_loop():
     def one(x):
         return lax.fori_loop(0, 10, lambda _, x: x * 0.5 + x[0] @ x.T @ x, x)
 
-    text = jax.jit(vmap_last(one)).lower(jnp.zeros((64, 3, 4))).as_text()
-    step = text[text.index("func.func private @closed_call") :]
-    assert "tensor<3x4x64xf32>" in step
-    assert "tensor<64x" not in step
+    traced = jax.make_jaxpr(vmap_last(one))(jnp.zeros((64, 3, 4)))
+    body = next(e.params["jaxpr"] for e in traced.eqns if e.primitive.name == "scan").jaxpr
+    shapes = [v.aval.shape for eqn in body.eqns for v in eqn.outvars if v.aval.ndim > 1]
+    assert shapes
+    assert all(shape[-1] == 64 and 64 not in shape[:-1] for shape in shapes)
+
+
+def test_callbacks_are_called_once_for_each_of_the_many():
+    seen = []
+
+    def one(x):
+        lax.cond(SHARED[0, 0] > -9, lambda x: jax.debug.callback(seen.append, x), lambda x: None, x)
+        lax.scan(lambda c, x: (c, jax.debug.callback(seen.append, x)), None, jnp.stack([x, x]))
+        return x
+
+    jax.block_until_ready(vmap_last(one)(jnp.arange(4.0)))
+    jax.effects_barrier()
+    assert sorted(float(x) for x in seen) == sorted([0.0, 1.0, 2.0, 3.0] * 3)

@@ -107,7 +107,7 @@ def sum_of_row(x: Any) -> Any:
         return xp.sum(x, axis=-1)
     few = max(range(4, _LONGEST_SUM + 1), key=lambda few: (n % few == 0, -abs(few - 8)))
     whole = n - n % few
-    sums = xp.sum(x[..., :whole].reshape(*x.shape[:-1], -1, few), axis=-1)
+    sums = xp.sum(x[..., :whole].reshape(*x.shape[:-1], whole // few, few), axis=-1)
     half = sums.shape[-1] // 2
     total = sum_of_row(sums[..., :half] + sums[..., half : 2 * half])
     if sums.shape[-1] % 2:
@@ -130,7 +130,8 @@ def once(x: Any) -> Any:
         return x
     import jax.numpy as jnp
 
-    return jnp.sum(jnp.where(jnp.arange(2) == 0, x[..., None], 0), axis=-1, dtype=x.dtype)
+    nothing = jnp.zeros((), x.dtype)
+    return jnp.sum(jnp.where(jnp.arange(2) == 0, x[..., None], nothing), axis=-1, dtype=x.dtype)
 
 
 def log_softmax(x: Any) -> Any:

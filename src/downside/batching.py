@@ -19,10 +19,10 @@ from jax.sharding import Mesh, PartitionSpec
 P = ParamSpec("P")
 Y = TypeVar("Y")
 
-# Tiles of 1 round differently, those of 16 cost more than those of 32, and in larger ones than 128
-# XLA splits operations between its threads.
+_FEW = (2, 4)  # one alone would round differently
+_MANY = (8, 32, 64, 128)  # 16 cost more than 32; in larger ones XLA splits operations
 _OVERHEAD = 100_000  # what a step of a tile costs besides its learners, in bytes that these carry
-_CACHE = 2**18  # bytes; larger tiles wait for memory
+_CACHE = 2**18  # bytes; tiles above 32 that are larger wait for memory
 
 _OPTIONS = {
     # Copies of what a loop carries, such as the critics' traces.
@@ -72,11 +72,13 @@ def fitting_tile(size: int, n_devices: int, n_bytes: int) -> int:
 
     >>> [fitting_tile(size, n_devices=2, n_bytes=1600) for size in (1, 3, 8, 20, 100, 5000)]
     [2, 4, 8, 32, 64, 128]
+    >>> [fitting_tile(5000, n_devices=2, n_bytes=n_bytes) for n_bytes in (3200, 100_000)]
+    [64, 32]
     """
-    if size <= 4:
-        return 2 if size <= 2 else 4
+    if size <= _FEW[-1]:
+        return min(tile for tile in _FEW if tile >= size)
     share = -(-size // n_devices)
-    tiles = [tile for tile in (8, 32, 64, 128) if tile <= 32 or tile * n_bytes <= _CACHE]
+    tiles = [tile for tile in _MANY if tile <= 32 or tile * n_bytes <= _CACHE]
     return min(tiles, key=lambda tile: -(-share // tile) * (tile * n_bytes + _OVERHEAD))
 
 

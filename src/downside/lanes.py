@@ -8,12 +8,13 @@ are left to `jax.vmap`, which is right as well, and slower.
 """
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+from jax.extend.core import Jaxpr, JaxprEqn, Literal
 
 from downside.arrays import sum_of_row
 
@@ -25,6 +26,10 @@ class _Value(NamedTuple):
 
     array: Any
     many: bool
+
+
+_Found = list[_Value] | None
+"""The results of an operation, or None: it is left to `jax.vmap`."""
 
 
 def vmap_last(function: Callable[[Any], Y]) -> Callable[[Any], Y]:
@@ -66,24 +71,18 @@ def _run(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[_Value], size: int)
 
 
 def _apply(eqn: JaxprEqn, values: list[_Value], size: int) -> list[_Value]:
-    """One operation."""
+    """One operation, as it was meant where it was traced."""
     name = eqn.primitive.name
-    if name in _CALLS:
-        inner = eqn.params[_CALLS[name]]
-        return _run(inner.jaxpr, inner.consts, values, size)
-    if not any(value.many for value in values):
-        found = _bind(eqn, [value.array for value in values])
-        return [_Value(x, many=False) for x in found]
-    if name == "dot_general":
-        sums = _sums_of(eqn)
-        return _run(sums.jaxpr, sums.consts, values, size)
-    if name in _LOOPS:
-        return _LOOPS[name](eqn, values, size) or _left_to_jax(eqn, values)
-    if name in _RULES:
-        arrays, params = _RULES[name](eqn, values, size)
-        if arrays is not None:
-            return _many(_bind(eqn, arrays, **params))
-    return _left_to_jax(eqn, values)
+    with eqn.ctx.manager:
+        if name in _CALLS:
+            inner = eqn.params[_CALLS[name]]
+            return _run(inner.jaxpr, inner.consts, values, size)
+        if not any(value.many for value in values):
+            found = _bind(eqn, [value.array for value in values])
+            return [_Value(x, many=False) for x in found]
+        rule = _RULES.get(name)
+        found = None if rule is None else rule(eqn, values, size)
+        return _left_to_jax(eqn, values) if found is None else found
 
 
 def _bind(eqn: JaxprEqn, arrays: Sequence[Any], **changed: Any) -> Sequence[Any]:
@@ -91,14 +90,16 @@ def _bind(eqn: JaxprEqn, arrays: Sequence[Any], **changed: Any) -> Sequence[Any]
     return found if eqn.primitive.multiple_results else [found]
 
 
+def _made(eqn: JaxprEqn, arrays: Sequence[Any], **changed: Any) -> list[_Value]:
+    return _many(_bind(eqn, arrays, **changed))
+
+
 def _left_to_jax(eqn: JaxprEqn, values: list[_Value]) -> list[_Value]:
+    def one(*arrays: Any) -> tuple[Any, ...]:
+        return tuple(_bind(eqn, arrays))
+
     axes = [-1 if value.many else None for value in values]
-    one = lambda *arrays: tuple(_bind(eqn, arrays))  # noqa: E731
     return _many(jax.vmap(one, axes, -1)(*(value.array for value in values)))
-
-
-def _aval(variable: Any) -> Any:
-    return variable.aval
 
 
 def _many(arrays: Sequence[Any]) -> list[_Value]:
@@ -125,110 +126,90 @@ def _in_shape(value: _Value, shape: tuple[int, ...]) -> Any:
 
 _CALLS = {
     "jit": "jaxpr",
-    "pjit": "jaxpr",
     "closed_call": "call_jaxpr",
-    "checkpoint": "jaxpr",
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",
-    "custom_vmap_call": "call",
 }
 
-_ELEMENTWISE = """
-abs acos acosh add and asin asinh atan atan2 atanh cbrt ceil clamp convert_element_type copy copy_p
-cos cosh digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt igamma igammac integer_pow
-is_finite le lgamma log log1p logistic lt max min mul ne neg nextafter not or polygamma pow
-reduce_precision regularized_incomplete_beta rem round rsqrt select_n shift_left
-shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh xor
-"""
-_SAME_AXES = """
-argmax argmin concatenate cumlogsumexp cummax cummin cumprod cumsum reduce_and reduce_max
-reduce_min reduce_or reduce_prod reduce_sum rev split squeeze
-"""
+
+def _elementwise(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
+    aval: Any = eqn.outvars[0].aval
+    return _made(eqn, [_in_shape(value, (*aval.shape, size)) for value in values])
 
 
-def _elementwise(eqn: JaxprEqn, values: list[_Value], size: int) -> Any:
-    shape = (*_aval(eqn.outvars[0]).shape, size)
-    return [_in_shape(value, shape) for value in values], {}
+def _same_axes(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
+    return _made(eqn, [_as_many(value, size).array for value in values])
 
 
-def _broadcast(eqn: JaxprEqn, values: list[_Value], size: int) -> Any:
+def _broadcast(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
     shape, axes = eqn.params["shape"], eqn.params["broadcast_dimensions"]
     changed = {"shape": (*shape, size), "broadcast_dimensions": (*axes, len(shape))}
-    return [values[0].array], changed
+    return _made(eqn, [values[0].array], **changed)
 
 
-def _reshape(eqn: JaxprEqn, values: list[_Value], size: int) -> Any:
-    return [values[0].array], {"new_sizes": (*eqn.params["new_sizes"], size)}
+def _reshape(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
+    return _made(eqn, [values[0].array], new_sizes=(*eqn.params["new_sizes"], size))
 
 
-def _transpose(eqn: JaxprEqn, values: list[_Value], size: int) -> Any:
+def _transpose(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
     order = eqn.params["permutation"]
-    return [values[0].array], {"permutation": (*order, len(order))}
+    return _made(eqn, [values[0].array], permutation=(*order, len(order)))
 
 
-def _slice(eqn: JaxprEqn, values: list[_Value], size: int) -> Any:
+def _slice(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
     steps = eqn.params["strides"]
-    changed = {
-        "start_indices": (*eqn.params["start_indices"], 0),
-        "limit_indices": (*eqn.params["limit_indices"], size),
-        "strides": None if steps is None else (*steps, 1),
-    }
-    return [values[0].array], changed
+    return _made(
+        eqn,
+        [values[0].array],
+        start_indices=(*eqn.params["start_indices"], 0),
+        limit_indices=(*eqn.params["limit_indices"], size),
+        strides=None if steps is None else (*steps, 1),
+    )
 
 
-def _pad(eqn: JaxprEqn, values: list[_Value], size: int) -> Any:
+def _pad(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
     x, filling = values
     if filling.many:
-        return None, {}
-    return [x.array, filling.array], {"padding_config": (*eqn.params["padding_config"], (0, 0, 0))}
+        return None
+    around = (*eqn.params["padding_config"], (0, 0, 0))
+    return _made(eqn, [x.array, filling.array], padding_config=around)
 
 
-def _dynamic_slice(eqn: JaxprEqn, values: list[_Value], size: int) -> Any:
+def _dynamic_slice(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
     x, *places = values
-    if any(place.many for place in places):
-        return None, {}
-    at = [place.array for place in places]
-    last = jnp.zeros((), jnp.asarray(at[0]).dtype) if at else 0
-    return [x.array, *at, last], {"slice_sizes": (*eqn.params["slice_sizes"], size)}
+    if not places or any(place.many for place in places):
+        return None
+    at = [jnp.asarray(place.array) for place in places]
+    arrays = [x.array, *at, jnp.zeros((), at[0].dtype)]
+    return _made(eqn, arrays, slice_sizes=(*eqn.params["slice_sizes"], size))
 
 
-def _sums_of(eqn: JaxprEqn) -> ClosedJaxpr:
-    """A product of matrices as sums of products: a library would want the many first."""
+def _product(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
+    """Of a matrix and a vector, as sums of products; libraries want the many first."""
     (left_sums, right_sums), (left_batch, right_batch) = eqn.params["dimension_numbers"]
+    avals: list[Any] = [variable.aval for variable in eqn.invars]
+    n_left, n_right = (aval.ndim - len(left_batch) - len(left_sums) for aval in avals)
+    length = prod(avals[0].shape[axis] for axis in left_sums)
+    if n_left and n_right and length > 16:  # two matrices: each product would be written down
+        return None
+    result: Any = eqn.outvars[0].aval
 
     def arranged(x: Any, batch: Any, sums: Any, n_before: int, n_after: int) -> Any:
         free = [axis for axis in range(x.ndim) if axis not in (*batch, *sums)]
-        x = jnp.transpose(x, (*batch, *free, *sums))
-        lengths = x.shape[: len(batch)], x.shape[len(batch) : len(batch) + len(free)]
-        return x.reshape(*lengths[0], *[1] * n_before, *lengths[1], *[1] * n_after, -1)
+        x = jnp.transpose(x, (*batch, *free, *sums)).astype(result.dtype)
+        shared, own = x.shape[: len(batch)], x.shape[len(batch) : len(batch) + len(free)]
+        return x.reshape(*shared, *[1] * n_before, *own, *[1] * n_after, length)
 
-    def product(left: Any, right: Any) -> Any:
-        n_left = left.ndim - len(left_batch) - len(left_sums)
-        n_right = right.ndim - len(right_batch) - len(right_sums)
+    def sums(left: Any, right: Any) -> Any:
         left = arranged(left, left_batch, left_sums, 0, n_right)
         right = arranged(right, right_batch, right_sums, n_left, 0)
-        return sum_of_row(left * right).astype(_aval(eqn.outvars[0]).dtype)
+        return sum_of_row(left * right).astype(result.dtype)
 
-    return jax.make_jaxpr(product)(*(variable.aval for variable in eqn.invars))
-
-
-def _same_axes(eqn: JaxprEqn, values: list[_Value], size: int) -> Any:
-    return [_as_many(value, size).array for value in values], {}
+    traced = jax.make_jaxpr(sums)(*avals)
+    return _run(traced.jaxpr, traced.consts, values, size)
 
 
-_RULES: dict[str, Callable[[JaxprEqn, list[_Value], int], Any]] = {
-    "broadcast_in_dim": _broadcast,
-    "reshape": _reshape,
-    "transpose": _transpose,
-    "slice": _slice,
-    "pad": _pad,
-    "dynamic_slice": _dynamic_slice,
-    **dict.fromkeys(_SAME_AXES.split(), _same_axes),
-    **dict.fromkeys(_ELEMENTWISE.split(), _elementwise),
-}
-
-
-def _scan(eqn: JaxprEqn, values: list[_Value], size: int) -> list[_Value]:
+def _scan(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
     params, body = eqn.params, eqn.params["jaxpr"]
     n_consts, n_carry = params["num_consts"], params["num_carry"]
     consts, rest = values[:n_consts], values[n_consts:]
@@ -252,7 +233,7 @@ def _scan(eqn: JaxprEqn, values: list[_Value], size: int) -> list[_Value]:
     return _with([*carry, *ys], [*carried, *found])
 
 
-def _while(eqn: JaxprEqn, values: list[_Value], size: int) -> list[_Value] | None:
+def _while(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
     params = eqn.params
     asked, body = params["cond_jaxpr"], params["body_jaxpr"]
     n_asked, n_body = params["cond_nconsts"], params["body_nconsts"]
@@ -273,7 +254,7 @@ def _while(eqn: JaxprEqn, values: list[_Value], size: int) -> list[_Value] | Non
     return _with(lax.while_loop(goes_on, step, _arrays(begin, carried, size)), carried)
 
 
-def _cond(eqn: JaxprEqn, values: list[_Value], size: int) -> list[_Value] | None:
+def _cond(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
     index, *args = values
     if index.many:
         return None
@@ -290,7 +271,31 @@ def _cond(eqn: JaxprEqn, values: list[_Value], size: int) -> list[_Value] | None
     return _many(lax.switch(index.array, branches, *(value.array for value in args)))
 
 
-_LOOPS = {"scan": _scan, "while": _while, "cond": _cond}
+_ELEMENTWISE = """
+abs acos acosh add add_any and asin asinh atan atan2 atanh cbrt ceil clamp convert_element_type copy
+cos cosh digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt igamma igammac integer_pow
+is_finite le lgamma log log1p logistic lt max min mul ne neg nextafter not or polygamma pow
+reduce_precision regularized_incomplete_beta rem round rsqrt select_n shift_left
+shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh xor
+"""
+_SAME_AXES = """
+argmax argmin concatenate cumlogsumexp cummax cummin cumprod cumsum reduce_and reduce_max
+reduce_min reduce_or reduce_prod reduce_sum rev split squeeze stack
+"""
+_RULES: dict[str, Callable[[JaxprEqn, list[_Value], int], _Found]] = {
+    "broadcast_in_dim": _broadcast,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "slice": _slice,
+    "pad": _pad,
+    "dynamic_slice": _dynamic_slice,
+    "dot_general": _product,
+    "scan": _scan,
+    "while": _while,
+    "cond": _cond,
+    **dict.fromkeys(_SAME_AXES.split(), _same_axes),
+    **dict.fromkeys(_ELEMENTWISE.split(), _elementwise),
+}
 
 
 def _carried(

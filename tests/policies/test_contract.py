@@ -3,6 +3,8 @@
 Random tests allow 4 standard errors; a correct number fails one of them once in 15,000 seeds.
 """
 
+import pickle
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 
 from downside.bases import Custom, Fourier, Polynomial
 from downside.policies import Beta, Gaussian, Gibbs, Product, SquashedGaussian
+from downside.policies.base import one_factor
 
 BASIS = Polynomial(2)
 WAVES = Fourier([-1.0, -1.0], [1.0, 1.0], order=1)
@@ -191,6 +194,17 @@ def test_compatible_features_are_the_score_and_the_baseline(policy):
         score = jax.eval_shape(policy.score, params, obs, action)
     assert features.shape == (score.size + policy.baseline(obs).size,)
     np.testing.assert_allclose(features[policy.n_params :], policy.baseline(obs), rtol=1e-12)
+
+
+def test_factors_make_the_derivative_of_the_whole_and_leave_a_policy_that_can_be_pickled(policy):
+    params, obs = random_params(policy), random_obs()
+    action = random_actions(policy, params, obs)
+    with jax.enable_x64(True):
+        found = policy.compatible(jnp.asarray(params), obs, action)
+        whole, _ = one_factor(policy, jnp.asarray(params), obs, action)
+        np.testing.assert_allclose(found, whole, rtol=1e-12, atol=1e-12)
+    again = pickle.loads(pickle.dumps(policy))
+    np.testing.assert_array_equal(again.mode(params, obs), policy.mode(params, obs))
 
 
 def test_numpy_parameters_serve_jax_observations_and_actions(policy):

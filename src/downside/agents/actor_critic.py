@@ -25,8 +25,25 @@ StepRule = Literal["fixed", "normalised", "kl"]
 Measure = Literal["sampled", "critic", "lpm"]
 
 Parameters = Float[Array, " P"]
-Factors = tuple[Any, Any, Any]
-"""Of features: rows, columns, whose outer product they are, and others after it or None."""
+
+
+@record
+class Factors:
+    """Features as they are carried from step to step: an outer product, and others after it.
+
+    >>> Factors(jnp.array([2.0, 3.0]), jnp.array([1.0, 10.0]), jnp.array([5.0])).features.tolist()
+    [2.0, 20.0, 3.0, 30.0, 5.0]
+    """
+
+    rows: Float[Array, " a"]
+    columns: Float[Array, " f"]
+    others: Float[Array, " v"] | None
+
+    @property
+    def features(self) -> Float[Array, " n"]:
+        """Written down."""
+        x = outer_product(self.rows, self.columns)
+        return x if self.others is None else jnp.concatenate([x, self.others])
 
 
 @final
@@ -94,25 +111,14 @@ class ActorCritic:
 
     def features(self, theta: Any, obs: Any, action: Any, time: Any) -> Float[Array, " n"]:
         """Compatible features [score | baseline], and the user's own value features after them."""
-        return joined(self.factors(theta, obs, action, time))
+        return self.factors(theta, obs, action, time).features
 
     def factors(self, theta: Any, obs: Any, action: Any, time: Any) -> Factors:
-        """What the features are made of; see `Policy.factors`."""
+        """What these features are made of."""
         rows, columns = self.policy.factors(theta, obs, action)
         if self.value_features is None:
-            return rows, columns, None
-        return rows, columns, jnp.asarray(self.value_features(obs, time), rows.dtype)
-
-
-def joined(factors: Factors) -> Float[Array, " n"]:
-    """The features.
-
-    >>> joined((jnp.array([2.0, 3.0]), jnp.array([1.0, 10.0]), jnp.array([5.0]))).tolist()
-    [2.0, 20.0, 3.0, 30.0, 5.0]
-    """
-    rows, columns, others = factors
-    x = outer_product(rows, columns)
-    return x if others is None else jnp.concatenate([x, others])
+            return Factors(rows, columns, None)
+        return Factors(rows, columns, jnp.asarray(self.value_features(obs, time), rows.dtype))
 
 
 def _lean(critic: Critic[Any], signals: tuple[Signal, ...]) -> Critic[Any]:

@@ -135,17 +135,22 @@ class OutputPolicy(Policy):
         import jax.numpy as jnp
 
         outputs = self.outputs(params, obs)
-        by_output = self._of_outputs.score(outputs, obs, action, **options)
-        rows = jnp.concatenate([by_output, jnp.ones(1, outputs.dtype)])
+        one = jnp.ones(1, outputs.dtype)
+        by_output = self._of_outputs.score(outputs, one, action, **options)
+        rows = jnp.concatenate([by_output, one])
         return rows, jnp.asarray(self.basis(obs), outputs.dtype)
 
     @cached_property
     def _of_outputs(self) -> "OutputPolicy":
-        """The same distribution whose parameters are the outputs: with a feature of 1 alone."""
+        """The same distribution whose parameters are the outputs: its only feature is 1."""
         return replace(self, basis=_ONE)  # pyright: ignore[reportArgumentType]
 
 
-_ONE = Custom(lambda obs: array_module(obs).ones((*obs.shape[:-1], 1)), ["1"])
+def _itself(obs: Any) -> Any:
+    return obs
+
+
+_ONE = Custom(_itself, ["1"])
 
 
 def settle_outputs(policy: OutputPolicy) -> None:

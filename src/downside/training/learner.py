@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from downside.agents.actor_critic import ActorCritic, Factors, joined, lagrangian, policy_step
+from downside.agents.actor_critic import ActorCritic, Factors, lagrangian, policy_step
 from downside.moments import lower_partial_moment
 from downside.records import record
 from downside.signals import Predictions
@@ -166,7 +166,7 @@ def step(
     )
     action = policy.sample(theta, obs, action_noise)
     next_factors = agent.factors(theta, obs, action, time)
-    x, next_x = joined(factors), joined(next_factors)
+    x, next_x = factors.features, next_factors.features
     bootstrap_x = next_x
     if env.truncates:  # what would have followed the last step of an episode that is cut short
         last_action = policy.sample(theta, transition.next_obs, action_noise)
