@@ -14,6 +14,7 @@ from downside.signals import Reward
 from downside.training.batch_learner import start
 from downside.training.batch_update import improve
 from downside.training.batches import Batches, Steps
+from downside.training.fisher import Scores
 
 
 @pytest.mark.parametrize(("centred", "change"), [(True, -(0.02**0.5)), (False, 0.02**0.5)])
@@ -30,8 +31,7 @@ def test_centred_advantages_are_told_from_their_mean(centred, change):
     )
     learner = replace(start(agent, jax.random.key(0)), theta=jnp.zeros(1))
     none = jnp.zeros((2, 1))
-    steps = Steps(
-        none, none, jnp.array([[1.0], [3.0]]), jnp.zeros(2), none, none, *[jnp.zeros(2)] * 3
-    )
+    scores = Scores(jnp.array([[1.0], [3.0]]), jnp.ones((2, 1)))
+    steps = Steps(none, none, scores, jnp.zeros(2), none, none, *[jnp.zeros(2)] * 3)
     found = improve(agent, learner, steps, jnp.array([[4.0], [2.0]]))
     np.testing.assert_allclose(found.theta, [change], rtol=1e-6)

@@ -36,7 +36,10 @@ def run_local(
                 except IndexError:
                     break
                 events.put((trial, None))
-                events.put((trial, _fate(supervisor, path, trial, limits, stop, abandoned)))
+                fate = _fate(supervisor, path, trial, limits, stop, abandoned)
+                if isinstance(fate, Exception):
+                    stop.set()  # before the next trial is taken
+                events.put((trial, fate))
         finally:
             supervisor.close()
             events.put(None)
