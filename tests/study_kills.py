@@ -10,7 +10,8 @@ from pathlib import Path
 
 TESTS = Path(__file__).parent
 DRIVER = """
-import json, sys
+import json, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # the shell ignores it in the background
 from downside.studies.driving import run_study
 from downside.studies.study import Study
 folder, base, grid, options = sys.argv[1], *map(json.loads, sys.argv[2:5])

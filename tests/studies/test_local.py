@@ -110,12 +110,12 @@ def test_a_second_driver_is_refused_and_the_first_one_named(tmp_path):
 
 def test_ctrl_c_stops_the_study_and_its_workers(tmp_path):
     base, grid = squares(4, seconds=60)
-    driver = start_driver(tmp_path / "study", base, grid, workers=2)
-    wait_until(lambda: len(list((tmp_path / "study").glob("trials/*/*/log.txt"))) == 2)
-    found = workers_of(driver.pid)
-    driver.send_signal(signal.SIGINT)
-    # A worker that does not answer is killed after STOP_SECONDS; all trials would take 120 s.
-    out, err = driver.communicate(timeout=STOP_SECONDS + 30)
+    with start_driver(tmp_path / "study", base, grid, workers=2) as driver:
+        wait_until(lambda: len(list((tmp_path / "study").glob("trials/*/*/log.txt"))) == 2)
+        found = workers_of(driver.pid)
+        driver.send_signal(signal.SIGINT)
+        # A worker that does not answer is killed after STOP_SECONDS; all trials would take 120 s.
+        out, err = driver.communicate(timeout=STOP_SECONDS + 30)
     assert json.loads(out) == [0, 4, "it was interrupted"], err
     assert not any(map(is_alive, found))
 
