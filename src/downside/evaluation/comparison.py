@@ -1,15 +1,17 @@
 """Comparing policies on the same luck: paired differences."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol, final
+from typing import TYPE_CHECKING, Any, Protocol, final
 
 import numpy as np
-import polars as pl
 
 from downside.checks import check_count
 from downside.evaluation.intervals import Interval
 from downside.evaluation.result import Evaluation
 from downside.evaluation.several import Evaluations
+
+if TYPE_CHECKING:
+    import polars
 
 
 class Judged(Protocol):
@@ -39,8 +41,10 @@ class Comparison:
             for other, each in zip(self.names[1:], self.differences, strict=True)
         }
 
-    def to_frame(self) -> pl.DataFrame:
+    def to_frame(self) -> "polars.DataFrame":
         """A row for each pair and measure: first, other, measure, difference, low, high."""
+        import polars as pl
+
         rows = [
             {
                 "first": self.names[0],

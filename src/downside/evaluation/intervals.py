@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import stdtrit
 
 MOST_RESAMPLES, FEWEST_RESAMPLES = 1000, 200
 CHUNK = 1_000_000
@@ -110,5 +109,7 @@ def _draw(n: int) -> Iterator[np.ndarray]:
 
 
 def _student_reach(numbers: np.ndarray) -> float:
+    from scipy.special import stdtrit  # not before it is needed: it takes long to import
+
     standard_error = float(numbers.std(ddof=1)) / math.sqrt(numbers.size)
     return float(stdtrit(numbers.size - 1, 0.975)) * standard_error

@@ -4,14 +4,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, final
+from typing import TYPE_CHECKING, Any, Literal, final
 
 import numpy as np
-import polars as pl
 
 from downside.evaluation.intervals import Interval, resamples
 from downside.evaluation.measures import NAMES, Episodes, measure
 from downside.signals import Centralised, Fixed, Signal, Target, TDError, as_target
+
+if TYPE_CHECKING:
+    import polars
 
 Kind = Literal["histogram", "probability", "fan", "underwater"]
 
@@ -233,8 +235,10 @@ class Evaluation:
             "measures": {name: interval.to_dict() for name, interval in self.measures.items()},
         }
 
-    def to_frame(self) -> pl.DataFrame:
+    def to_frame(self) -> "polars.DataFrame":
         """A row for each measure: name, value, low, high."""
+        import polars as pl
+
         rows = [{"measure": name, **found.to_dict()} for name, found in self.measures.items()]
         return pl.DataFrame(rows)
 

@@ -5,14 +5,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, final, overload
+from typing import TYPE_CHECKING, Any, final, overload
 
 import numpy as np
-import polars as pl
 
 from downside.evaluation.intervals import Interval
 from downside.evaluation.measures import limits
 from downside.evaluation.result import Bound, Evaluation, Kind
+
+if TYPE_CHECKING:
+    import polars
 
 
 @final
@@ -114,11 +116,13 @@ class Evaluations(Sequence[Evaluation]):
             ],
         }
 
-    def to_frame(self) -> pl.DataFrame:
+    def to_frame(self) -> "polars.DataFrame":
         """A row for each policy and measure: block, threshold, seed, measure, value, low, high.
 
         Where settings have several values, the column ``variant`` has those of the policy.
         """
+        import polars as pl
+
         frames = [
             one.to_frame().select(
                 pl.lit(i // self.n_seeds).alias("block"),
