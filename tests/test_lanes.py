@@ -76,6 +76,13 @@ FUNCTIONS = {
     "sums": lambda x, y, i: (x.sum(0), y.max(1), jnp.prod(x), jnp.argmax(x, axis=1)),
     "running sums": lambda x, y, i: (jnp.cumsum(x, axis=0), jnp.cumsum(y, axis=1, dtype=float)),
     "shapes": lambda x, y, i: (x.T, x.reshape(2, 6), x[None, :, 1], jnp.squeeze(y[:1])),
+    "in another order": lambda x, y, i: (jnp.ravel(x, order="F"), y.reshape(6, 2, order="F")),
+    "twice": lambda x, y, i: (jnp.cos(x @ SHARED), 2.0 * jnp.cos(x @ SHARED), jnp.cos(y @ SHARED)),
+    "a matrix and few vectors": lambda x, y, i: (
+        x[:2] @ jnp.tile(y, (5, 5))[:4],
+        jnp.tile(x, (1, 5)) @ jnp.tile(y, (7, 2))[:20],
+        jnp.einsum("ki,kij->kj", jnp.tile(x, (1, 5)), jnp.ones((3, 20, 20)) * y[0, 0]),
+    ),
     "pieces": lambda x, y, i: (x[1:, ::2], jnp.flip(x, 1), jnp.split(y, 2, axis=1)),
     "side by side": lambda x, y, i: jnp.concatenate([x, SHARED.T, y]),
     "filled": lambda x, y, i: (
@@ -140,6 +147,18 @@ def test_the_many_are_last_in_the_loop():
     shapes = [v.aval.shape for eqn in body.eqns for v in eqn.outvars if v.aval.ndim > 1]
     assert shapes
     assert all(shape[-1] == 64 and 64 not in shape[:-1] for shape in shapes)
+
+
+def test_what_is_asked_for_again_is_not_made_again():
+    def one(x):
+        again = jnp.cos(x @ SHARED) + jnp.cos(x @ np.array(SHARED))
+        return lax.fori_loop(
+            0, 3, lambda _, x: x + jnp.sum(jnp.sin(x)) + jnp.sum(jnp.sin(x)), again
+        )
+
+    traced = jax.make_jaxpr(vmap_last(one))(jnp.zeros((5, 4)))
+    text = str(traced)
+    assert text.count(" cos ") == text.count(" sin ") == 1
 
 
 def test_callbacks_are_called_once_for_each_of_the_many():

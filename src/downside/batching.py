@@ -19,7 +19,7 @@ from jax.sharding import Mesh, PartitionSpec
 P = ParamSpec("P")
 Y = TypeVar("Y")
 
-_FEW = (2, 4)  # one alone would round differently
+_FEW = 2  # one alone would round differently, and some critics do in tiles of 4
 _MANY = (8, 32, 64, 128)  # 16 cost more than 32; in larger ones XLA splits operations
 _OVERHEAD = 100_000  # what a step of a tile costs besides its learners, in bytes that these carry
 _CACHE = 2**18  # bytes; tiles above 32 that are larger wait for memory
@@ -68,15 +68,15 @@ def _known_options() -> dict[str, Any]:
 def fitting_tile(size: int, n_devices: int, n_bytes: int) -> int:
     """The tile with which a device's share of ``size`` costs least, each of so many bytes.
 
-    The smallest are for so few only: 8 on one device cost hardly more than 4 on each of two.
+    The smallest is for so few only: 8 on one device cost hardly more than 4 on each of two.
 
-    >>> [fitting_tile(size, n_devices=2, n_bytes=1600) for size in (1, 3, 8, 20, 100, 5000)]
-    [2, 4, 8, 32, 64, 128]
+    >>> [fitting_tile(size, n_devices=2, n_bytes=1600) for size in (1, 3, 20, 100, 5000)]
+    [2, 8, 32, 64, 128]
     >>> [fitting_tile(5000, n_devices=2, n_bytes=n_bytes) for n_bytes in (3200, 100_000)]
     [64, 32]
     """
-    if size <= _FEW[-1]:
-        return min(tile for tile in _FEW if tile >= size)
+    if size <= _FEW:
+        return _FEW
     share = -(-size // n_devices)
     tiles = [tile for tile in _MANY if tile <= 32 or tile * n_bytes <= _CACHE]
     return min(tiles, key=lambda tile: -(-share // tile) * (tile * n_bytes + _OVERHEAD))

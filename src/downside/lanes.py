@@ -8,15 +8,17 @@ are left to `jax.vmap`, which is right as well, and slower.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.extend.core import Jaxpr, JaxprEqn, Literal
 
-from downside.arrays import sum_of_row
+from downside.arrays import is_traced, sum_of_row
 
 Y = TypeVar("Y")
 
@@ -34,6 +36,8 @@ _Found = list[_Value] | None
 
 def vmap_last(function: Callable[[Any], Y]) -> Callable[[Any], Y]:
     """``jax.vmap(function)``: the many come and go along the first axis, and are last inside.
+
+    Not to be differentiated through: derivatives that a function brings along would be lost.
 
     >>> import jax.numpy as jnp
     >>> vmap_last(lambda x: x["a"] * jnp.arange(3))({"a": jnp.array([1, 10])}).tolist()
@@ -55,8 +59,15 @@ def vmap_last(function: Callable[[Any], Y]) -> Callable[[Any], Y]:
     return mapped
 
 
-def _run(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[_Value], size: int) -> list[_Value]:
-    """The results of a traced function."""
+def _run(
+    jaxpr: Jaxpr,
+    consts: Sequence[Any],
+    args: Sequence[_Value],
+    size: int,
+    made: "_Made | None" = None,
+) -> list[_Value]:
+    """The results of a traced function; ``made`` are the operations around it, in the same loop."""
+    made = _Made() if made is None else made
     known = dict(zip(jaxpr.constvars, (_Value(x, many=False) for x in consts), strict=True))
     known |= zip(jaxpr.invars, args, strict=True)
 
@@ -65,18 +76,59 @@ def _run(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[_Value], size: int)
         return _Value(variable.val, many=False) if is_number else known[variable]
 
     for eqn in jaxpr.eqns:
-        found = _apply(eqn, [read(variable) for variable in eqn.invars], size)
+        values = [read(variable) for variable in eqn.invars]
+        found = made.results(eqn, values, partial(_apply, eqn, values, size, made))
         known |= zip(eqn.outvars, found, strict=True)
     return [read(variable) for variable in jaxpr.outvars]
 
 
-def _apply(eqn: JaxprEqn, values: list[_Value], size: int) -> list[_Value]:
+class _Made:
+    """The operations of a loop so far: one that is asked for again is not made again.
+
+    XLA does the same, but not for what contains arrays of constants (the frequencies of a basis,
+    say), as each place where they are used has its own.
+    """
+
+    def __init__(self) -> None:
+        self._found = dict[Any, tuple[list[_Value], list[_Value]]]()  # and what they are made of
+
+    def results(
+        self, eqn: JaxprEqn, values: list[_Value], make: Callable[[], list[_Value]]
+    ) -> list[_Value]:
+        """Of an operation: those from before, or new ones."""
+        if eqn.effects:
+            return make()
+        names = tuple((_name(value.array), value.many) for value in values)
+        kinds = tuple(variable.aval for variable in eqn.invars)
+        key = (eqn.primitive, eqn.ctx, names, kinds, *eqn.params.items())
+        try:
+            hash(key)
+        except TypeError:  # nobody can tell whether it is the same
+            return make()
+        if key not in self._found:
+            self._found[key] = make(), values
+        return self._found[key][0]
+
+
+def _name(array: Any) -> Any:
+    """What is the same for the same array, and for small ones of the same numbers."""
+    if is_traced(array) or np.size(array) > _SMALL:
+        return id(array)
+    if jnp.issubdtype(jnp.result_type(array), jax.dtypes.prng_key):
+        return id(array)
+    return np.asarray(array).tobytes()
+
+
+_SMALL = 1000
+
+
+def _apply(eqn: JaxprEqn, values: list[_Value], size: int, made: "_Made") -> list[_Value]:
     """One operation, as it was meant where it was traced."""
     name = eqn.primitive.name
     with eqn.ctx.manager:
         if name in _CALLS:
             inner = eqn.params[_CALLS[name]]
-            return _run(inner.jaxpr, inner.consts, values, size)
+            return _run(inner.jaxpr, inner.consts, values, size, made)
         if not any(value.many for value in values):
             found = _bind(eqn, [value.array for value in values])
             return [_Value(x, many=False) for x in found]
@@ -148,6 +200,8 @@ def _broadcast(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
 
 
 def _reshape(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
+    if eqn.params["dimensions"] is not None:  # the numbers are read in another order
+        return None
     return _made(eqn, [values[0].array], new_sizes=(*eqn.params["new_sizes"], size))
 
 
@@ -185,14 +239,17 @@ def _dynamic_slice(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
 
 
 def _product(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
-    """Of a matrix and a vector, as sums of products; libraries want the many first."""
+    """Of a matrix and a few vectors, as sums of products; libraries want the many first."""
     (left_sums, right_sums), (left_batch, right_batch) = eqn.params["dimension_numbers"]
     avals: list[Any] = [variable.aval for variable in eqn.invars]
     n_left, n_right = (aval.ndim - len(left_batch) - len(left_sums) for aval in avals)
     length = prod(avals[0].shape[axis] for axis in left_sums)
-    if n_left and n_right and length > 16:  # two matrices: each product would be written down
-        return None
     result: Any = eqn.outvars[0].aval
+    free = result.shape[len(left_batch) :]
+    if (
+        min(prod(free[:n_left]), prod(free[n_left:])) > 8 and length > 16
+    ):  # two matrices: each product would be written down
+        return None
 
     def arranged(x: Any, batch: Any, sums: Any, n_before: int, n_after: int) -> Any:
         free = [axis for axis in range(x.ndim) if axis not in (*batch, *sums)]

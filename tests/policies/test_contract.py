@@ -29,9 +29,10 @@ POLICIES = {
     "squashed": SquashedGaussian(BASIS, LOW, HIGH),
     "squashed, network": SquashedGaussian(BASIS, low=3.0, high=9.0, hidden=[4], floor=0.02),
     "product": Product([Gibbs(BASIS, 3), Beta(BASIS, LOW, HIGH), SquashedGaussian(WAVES)]),
+    "product, one basis": Product([Gibbs(BASIS, 3), Beta(BASIS, LOW, HIGH), Gaussian(BASIS)]),
 }
-LINEAR = [name for name in POLICIES if "network" not in name and name != "product"]
-SHARED_NOISE = [name for name in POLICIES if "beta" not in name and name != "product"]
+LINEAR = [name for name in POLICIES if "network" not in name and "product" not in name]
+SHARED_NOISE = [name for name in POLICIES if "beta" not in name and "product" not in name]
 
 
 @pytest.fixture(params=POLICIES, name="policy")

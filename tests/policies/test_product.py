@@ -1,4 +1,5 @@
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
@@ -37,6 +38,22 @@ def test_products_may_contain_products():
     nested = Product([Product([GIBBS]), Product([GAUSSIAN])])
     action = np.array([1.0, 0.3, -1.1])
     assert nested.log_prob(PARAMS, OBS, action) == POLICY.log_prob(PARAMS, OBS, action)
+
+
+def test_rows_stand_side_by_side_where_all_are_linear_in_the_same_features():
+    def shapes(policy):
+        params, action = jnp.zeros(policy.n_params), jnp.zeros(policy.action_shape)
+        return [x.shape for x in policy.factors(params, OBS, action)]
+
+    assert shapes(POLICY) == [(3 + 4 + 1,), (2,)]
+    another = Gaussian(Polynomial(1, order=2), size=2)
+    for other in (
+        Product([GIBBS, another]),
+        Product([GIBBS, GAUSSIAN], state_basis=Polynomial(1, order=2)),
+        Product([GIBBS, Gaussian(Polynomial(1), hidden=(3,))]),
+        Product([GIBBS, Product([GAUSSIAN])]),
+    ):
+        assert shapes(other) == [(other.n_params + other.baseline(OBS).size,), (1,)]
 
 
 def test_the_parts_start_as_they_say_and_differ():

@@ -12,6 +12,7 @@ import pytest
 
 from downside.agents import ActorCritic
 from downside.bases import Custom, Fourier, OneHot, Polynomial
+from downside.critics import GQ, MonteCarlo, RecursiveLSTD, TrueOnlineSarsa
 from downside.environments import Bandit, Consumption, Portfolio
 from downside.experiments import consumption_runs
 from downside.policies import Gibbs
@@ -109,37 +110,48 @@ def test_neighbours_chunks_and_devices_change_no_bit():
 
 WAVES = np.random.default_rng(2).normal(size=(6, 9)).astype(np.float32)
 
+
+def online(policy=POLICY, **options):
+    return lambda nu: ActorCritic(PORTFOLIO, policy, SIGNALS, (nu,), pretraining=10, **options)
+
+
 TILED = {
     "normalised": WAYS["online"],
-    "plain": lambda nu: ActorCritic(PORTFOLIO, POLICY, SIGNALS, (nu,), direction="plain"),
-    "Fourier": lambda nu: ActorCritic(
-        PORTFOLIO, Gibbs(Fourier(np.zeros(6), np.full(6, 2.0), order=1), 11), SIGNALS, (nu,)
+    "plain": online(direction="plain"),
+    "Fourier": online(Gibbs(Fourier(np.zeros(6), np.full(6, 2.0), order=1), 11)),
+    "network": online(Gibbs(Polynomial(6), 11, hidden=(18,)), step_rule="kl"),
+    "a matrix that all share": online(
+        Gibbs(Custom(lambda obs: obs @ WAVES, list("abcdefghi")), 11)
     ),
-    "network": lambda nu: ActorCritic(
-        PORTFOLIO, Gibbs(Polynomial(6), 11, hidden=(18,)), SIGNALS, (nu,), step_rule="kl"
+    "Beta": lambda nu: replace(
+        consumption_runs.settings_of(consumption_runs.PRESETS["figure"], Consumption(), nu),
+        period=200,
     ),
-    "a matrix that all share": lambda nu: ActorCritic(
-        PORTFOLIO, Gibbs(Custom(lambda obs: obs @ WAVES, list("abcdefghi")), 11), SIGNALS, (nu,)
-    ),
-    "Beta": lambda nu: consumption_runs.settings_of(
-        consumption_runs.PRESETS["figure"], Consumption(), nu
-    ),
+    "true online": online(critic=TrueOnlineSarsa(0.9)),
+    "GQ": online(critic=GQ(0.9)),
+    "LSTD": online(Gibbs(Polynomial(6), 2), critic=RecursiveLSTD(0.9)),
+    "Monte-Carlo": online(critic=MonteCarlo()),
 }
+WIDTHS = {"normalised": (False, True), "true online": (True,), "LSTD": (True,)}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TILED)
 def test_a_learner_has_the_same_bits_in_every_tile(name):
-    def bits_of_first(tile):
-        settings = run.stack([replace(TILED[name](0.3), tile=tile)])
-        keys = jax.vmap(jax.random.key)(np.arange(1))
+    def bits_in(tile):
+        """Of the second learner, whose neighbours have other keys and thresholds."""
+        n = max(2, tile)
+        settings = run.stack([replace(TILED[name](0.3 + 0.1 * i), tile=tile) for i in range(n)])
+        keys = jax.vmap(jax.random.key)(np.arange(n))
         learners, _ = run.advance(settings, run.start_all(settings, keys), keys, 0, 3)
-        first = jax.tree.map(lambda x: x[0], (learners.theta, learners.critic, learners.episode))
-        return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(first)]
+        second = jax.tree.map(lambda x: x[1], (learners.theta, learners.critic, learners.episode))
+        return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(second)]
 
-    alone = bits_of_first(2)
-    for tile in (4, 8, 32, 64, 128) if name == "normalised" else (8, 128):
-        assert bits_of_first(tile) == alone
+    for is_double in WIDTHS.get(name, (False,)):
+        with jax.enable_x64(is_double):
+            few = bits_in(2)
+            for tile in (8, 32, 64, 128) if name == "normalised" else (8, 128):
+                assert bits_in(tile) == few, (tile, is_double)
 
 
 @pytest.mark.slow

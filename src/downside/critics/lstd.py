@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from downside.arrays import once
 from downside.checks import check_positive, check_probability
 from downside.critics.base import Critic, Features, PerSignal, Weights, td_errors
 from downside.linear import solve
@@ -150,6 +151,7 @@ class RecursiveLSTD(Critic[RecursiveLSTDState]):
 
 def _denominators(forgetting: float | Array, terms: Float[Array, "k n"]) -> PerSignal:
     """forgetting + sum of the terms, and infinite, so that nothing is gained, where that is 0."""
+    terms = once(terms)  # products that are summed up twice would be rounded in one tile only
     denominators = forgetting + jnp.sum(terms, axis=1)
     rounding = 10.0 * terms.shape[1] * jnp.finfo(terms.dtype).eps
     magnitudes = forgetting + jnp.sum(jnp.abs(terms), axis=1)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from downside.arrays import once
 from downside.checks import check_positive
 from downside.critics.base import Critic, Features, PerSignal, Weights
 from downside.linear import solve
@@ -35,6 +36,7 @@ class Episode:
 
     def extended(self, x: Features, cumulants: PerSignal, discounts: PerSignal) -> "Episode":
         """With one more step."""
+        x = once(x)  # for the matrix, not anew for each of its entries
         trace = self.trace + x
         return Episode(
             visits=self.visits + jnp.outer(x, x),

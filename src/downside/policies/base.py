@@ -62,7 +62,11 @@ class Policy(ABC):
 
     @abstractmethod
     def factors(self, params: Any, obs: Any, action: Any, **options: Any) -> tuple[Any, Any]:
-        """Two vectors, whose outer product row by row is `compatible`: less to carry in a loop."""
+        """Two vectors, whose outer product row by row is `compatible`: less to carry in a loop.
+
+        The score is made of whole rows, the baseline of the others. Where nothing is known about
+        the score, `one_factor` gives them.
+        """
 
     def compatible(self, params: Any, obs: Any, action: Any, **options: Any) -> Any:
         """The features of a compatible critic: [score | baseline] (Theorem 1)."""
@@ -76,6 +80,14 @@ def one_factor(policy: Policy, params: Any, obs: Any, action: Any, **options: An
     score = policy.score(params, obs, action, **options)
     x = jnp.concatenate([score, jnp.asarray(policy.baseline(obs), score.dtype)])
     return x, jnp.ones(1, x.dtype)
+
+
+def score_factors(
+    policy: Policy, params: Any, obs: Any, action: Any, **options: Any
+) -> tuple[Any, Any]:
+    """`Policy.factors` of the score alone, without the rows of the baseline."""
+    rows, columns = policy.factors(params, obs, action, **options)
+    return rows[: policy.n_params // columns.shape[0]], columns
 
 
 def outer_product(rows: Any, columns: Any) -> Any:

@@ -1,7 +1,7 @@
 """Bounded actions: independent Beta distributions on a box."""
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Literal, final, get_args
 
 import numpy as np
@@ -136,7 +136,7 @@ class Beta(OutputPolicy):
         below, above = to_fractions(self.box, action, a)
         xp = array_module(below)
         density = (a - 1.0) * xp.log(below) + (b - 1.0) * xp.log(above)
-        density = density - special_functions(a).betaln(a, b)
+        density = density - _log_beta(a, b)
         return xp.sum(density, axis=-1) - log_volume(self.box)
 
     def mode(self, params: Any, obs: Any) -> Any:
@@ -152,9 +152,32 @@ class Beta(OutputPolicy):
         """log B(a, b) - (a-1) psi(a) - (b-1) psi(b) + (a+b-2) psi(a+b), and the box's length."""
         a, b = self.shapes(params, obs)
         special = special_functions(a)
-        unit = special.betaln(a, b) + (a + b - 2.0) * special.digamma(a + b)
+        unit = _log_beta(a, b) + (a + b - 2.0) * special.digamma(a + b)
         unit = unit - (a - 1.0) * special.digamma(a) - (b - 1.0) * special.digamma(b)
         return array_module(a).sum(unit, axis=-1) + log_volume(self.box)
+
+
+def _log_beta(a: Any, b: Any) -> Any:
+    """log B(a, b), whose derivative in a is psi(a) - psi(a + b)."""
+    if array_module(a, b) is np:
+        return special_functions(a).betaln(a, b)
+    return _jax_log_beta()(a, b)
+
+
+@cache
+def _jax_log_beta() -> Any:
+    """JAX would differentiate the many terms of its approximation instead."""
+    import jax
+    from jax.scipy.special import betaln, digamma
+
+    def slopes(primals: Any, tangents: Any) -> tuple[Any, Any]:
+        (a, b), (da, db) = primals, tangents
+        both = digamma(a + b)
+        return log_beta(a, b), (digamma(a) - both) * da + (digamma(b) - both) * db
+
+    log_beta = jax.custom_jvp(betaln)
+    log_beta.defjvp(slopes)
+    return log_beta
 
 
 def _log_gamma_variables(shapes: Any, normals: Any, uniforms: Any) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from downside.arrays import array_module
 from downside.bases import Basis, Custom
 from downside.checks import check_count
-from downside.policies.base import Policy, as_params, cast, draw_normal, one_factor
+from downside.policies.base import Policy, as_params, cast, draw_normal
 from downside.records import record, static
 
 
@@ -77,25 +77,51 @@ class Outputs:
         """The outputs (..., n_outputs)."""
         params = as_params(params, self.n_params)
         x = cast(self.basis(obs), params)
-        xp = array_module(x)
         if not self.hidden:
             return x @ params.reshape(self.n_outputs, -1).T
-        at = 0
-        for layer, (n_in, n_out) in enumerate(self._layers):
-            weights = params[at : at + n_out * n_in].reshape(n_out, n_in)
-            at += n_out * n_in
-            x = x @ weights.T + params[at : at + n_out]
-            at += n_out
-            x = x if layer == len(self.hidden) else xp.tanh(x)
-        return x
+        return _forward(self._parts(params), x)
+
+    def gradient(self, params: Any, obs: Any, by_output: Any) -> Any:
+        """Of a function of a network's outputs, in the parameters, from that in the outputs.
+
+        In the flat vector JAX would add up a padded copy for each layer, and reading these can cost
+        more than all the rest.
+        """
+        import jax
+        import jax.numpy as jnp
+
+        x = cast(self.basis(obs), params)
+        _, pull_back = jax.vjp(lambda parts: _forward(parts, x), self._parts(params))
+        (found,) = pull_back(by_output)
+        return jnp.concatenate([part.reshape(-1) for layer in found for part in layer])
+
+    def _parts(self, params: Any) -> list[tuple[Any, Any]]:
+        """The weights and the biases of each layer."""
+        parts, at = [], 0
+        for n_in, n_out in self._layers:
+            middle, end = at + n_out * n_in, at + n_out * (n_in + 1)
+            parts.append((params[at:middle].reshape(n_out, n_in), params[middle:end]))
+            at = end
+        return parts
 
     @property
     def _layers(self) -> list[tuple[int, int]]:
         return list(pairwise((self.basis.n_features, *self.hidden, self.n_outputs)))
 
 
+def _forward(parts: Sequence[tuple[Any, Any]], x: Any) -> Any:
+    """The outputs of a network for these features."""
+    *hidden, (weights, biases) = parts
+    for inner_weights, inner_biases in hidden:
+        x = array_module(x).tanh(x @ inner_weights.T + inner_biases)
+    return x @ weights.T + biases
+
+
 class OutputPolicy(Policy):
-    """A policy whose distribution is read off a few `Outputs` of the observation."""
+    """A policy whose distribution is read off a few `Outputs` of the observation, and these alone.
+
+    What else it depends on is an option of `log_prob`.
+    """
 
     basis: Basis
     hidden: Sequence[int]
@@ -129,21 +155,21 @@ class OutputPolicy(Policy):
         return self.basis(obs)
 
     def factors(self, params: Any, obs: Any, action: Any, **options: Any) -> tuple[Any, Any]:
-        """Of linear outputs W phi: [derivative in the outputs | 1] and phi."""
-        if self.hidden:
-            return one_factor(self, params, obs, action, **options)
+        """Of linear outputs W phi: [derivative in the outputs | 1] and phi; of a network, all."""
         import jax.numpy as jnp
 
         outputs = self.outputs(params, obs)
         one = jnp.ones(1, outputs.dtype)
         by_output = self._of_outputs.score(outputs, one, action, **options)
-        rows = jnp.concatenate([by_output, one])
-        return rows, jnp.asarray(self.basis(obs), outputs.dtype)
+        phi = jnp.asarray(self.basis(obs), outputs.dtype)
+        if self.hidden:
+            return jnp.concatenate([self.outputs.gradient(params, obs, by_output), phi]), one
+        return jnp.concatenate([by_output, one]), phi
 
     @cached_property
     def _of_outputs(self) -> "OutputPolicy":
         """The same distribution whose parameters are the outputs: its only feature is 1."""
-        return replace(self, basis=_ONE)  # pyright: ignore[reportArgumentType]
+        return replace(self, basis=_ONE, hidden=())  # pyright: ignore[reportArgumentType]
 
 
 def _itself(obs: Any) -> Any:

@@ -7,9 +7,17 @@ from typing import Any, final
 
 import numpy as np
 
-from downside.arrays import array_module
+from downside.arrays import array_module, once
 from downside.bases import Basis
-from downside.policies.base import Policy, as_action, as_params, cast, one_factor
+from downside.policies.base import (
+    Policy,
+    as_action,
+    as_params,
+    cast,
+    outer_product,
+    score_factors,
+)
+from downside.policies.network import OutputPolicy
 from downside.records import record
 
 
@@ -79,8 +87,29 @@ class Product(Policy):
         return sum(policy.entropy(p, obs) for policy, p in pairs)
 
     def factors(self, params: Any, obs: Any, action: Any, **options: Any) -> tuple[Any, Any]:
-        """Whole: each policy has a basis of its own."""
-        return one_factor(self, params, obs, action, **options)
+        """Rows side by side where all are linear in the same features, else all features and 1."""
+        import jax.numpy as jnp
+
+        triples = zip(
+            self.policies, self._params(params), self._actions(params, action), strict=True
+        )
+        found = [score_factors(policy, p, obs, a, **options) for policy, p, a in triples]
+        one = jnp.ones(1, found[0][0].dtype)
+        if self._share_features:
+            rows = [once(rows) for rows, _ in found]  # joining what is computed there is slow
+            return jnp.concatenate([*rows, one]), found[0][1]
+        scores = [outer_product(*factors) for factors in found]
+        return jnp.concatenate([*scores, jnp.asarray(self.baseline(obs), one.dtype)]), one
+
+    @property
+    def _share_features(self) -> bool:
+        """Whether all policies are linear in the features that the baseline has, too."""
+        if not all(isinstance(p, OutputPolicy) and not p.hidden for p in self.policies):
+            return False
+        import jax
+
+        bases = [*(p.basis for p in self.policies), *filter(None, [self.state_basis])]  # type: ignore
+        return not jax.tree.leaves(bases) and len(set(map(jax.tree.structure, bases))) == 1
 
     def baseline(self, obs: Any) -> Any:
         """The features of ``state_basis``, or of the first policy."""

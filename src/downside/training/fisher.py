@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from downside.linear import MANY, conjugate_gradients, products, solve
 from downside.policies import Gibbs
-from downside.policies.base import Policy, outer_product
+from downside.policies.base import Policy, outer_product, score_factors
 from downside.records import record
 
 N_CONJUGATE = 20
@@ -33,9 +33,8 @@ class Scores:
 
     @staticmethod
     def of(policy: Policy, theta: Array, obs: Any, action: Any) -> "Scores":
-        """Of one step: the factors of the compatible features, without those of the baseline."""
-        rows, columns = policy.factors(theta, obs, action)
-        return Scores(rows[: policy.n_params // columns.shape[0]], columns)
+        """Of one step."""
+        return Scores(*score_factors(policy, theta, obs, action))
 
     @property
     def whole(self) -> Float[Array, "t P"]:
@@ -48,12 +47,16 @@ class Scores:
         return len(self.rows), self.rows.shape[1] * self.columns.shape[1]
 
     def along(self, v: Float[Array, " P"]) -> Float[Array, " t"]:
-        """score_t . v for each step."""
+        """score_t . v for each step; the longer factor is summed up first."""
         by_row = v.reshape(self.rows.shape[1], -1)
+        if self.rows.shape[1] > self.columns.shape[1]:
+            return jnp.sum(products(self.rows.T, by_row) * self.columns, axis=-1)
         return jnp.sum(self.rows * products(self.columns.T, by_row.T), axis=-1)
 
     def sum(self, gains: Float[Array, " t"]) -> Float[Array, " P"]:
-        """sum_t gain_t score_t."""
+        """sum_t gain_t score_t; the gains go with the shorter factor."""
+        if self.rows.shape[1] > self.columns.shape[1]:
+            return products(gains[:, None] * self.columns, self.rows).T.reshape(-1)
         return products(gains[:, None] * self.rows, self.columns).reshape(-1)
 
 
