@@ -14,7 +14,17 @@ from pathlib import Path
 from benchmarks.agents import use_all_cores
 from benchmarks.measuring import machine, say
 
-PARTS = ("throughput", "alone", "evaluation", "scaling", "solution", "host", "tasks", "libraries")
+PARTS = (
+    "throughput",
+    "alone",
+    "evaluation",
+    "reproduce",
+    "scaling",
+    "solution",
+    "host",
+    "tasks",
+    "libraries",
+)
 
 
 def main(arguments=None):

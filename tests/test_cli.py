@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from downside.experiments.catalogue import EXPERIMENTS, LONGEST_FIRST
+
 
 def downside(
     *arguments: str, environment: dict[str, str] | None = None
@@ -116,3 +118,7 @@ def test_the_status_of_a_run(tmp_path):
     assert missing.returncode == 2
     assert "nowhere" in missing.stderr
     assert "Traceback" not in missing.stderr
+
+
+def test_every_experiment_has_its_turn():
+    assert set(LONGEST_FIRST) == set(EXPERIMENTS)

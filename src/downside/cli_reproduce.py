@@ -23,7 +23,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from downside.cli_progress import View, plainly
-from downside.experiments.catalogue import EXPERIMENTS, Scale
+from downside.experiments.catalogue import EXPERIMENTS, LONGEST_FIRST, Scale
 
 if TYPE_CHECKING:
     from downside.experiments.base import Claim
@@ -120,7 +120,8 @@ def _study(names: list[str], scale: Scale, seed: int) -> "Study":
     """A trial for each experiment, on its share of the cores."""
     from downside.studies.study import Study
 
-    grid = {"experiment": names, "scale": [scale], "seed": [seed]}
+    ordered = [name for name in LONGEST_FIRST if name in names]
+    grid = {"experiment": ordered, "scale": [scale], "seed": [seed]}
     devices = max(1, (os.cpu_count() or 1) // len(names))
     return Study({"devices": devices}, grid, name="reproduce")
 
@@ -144,7 +145,8 @@ def _finish(drive: "Drive", asked: "Study", publisher: Publisher, out: Path, aga
     from downside.studies.folder import trial_folder
 
     missing: list[str] = []
-    for trial in asked.trials:
+    places = {name: i for i, name in enumerate(EXPERIMENTS)}
+    for trial in sorted(asked.trials, key=lambda each: places[each.specification["experiment"]]):
         fate, name = drive.fates[trial.id], trial.specification["experiment"]
         if fate.state != "done":
             words = f"{name} failed: {fate.reason}" if fate.reason else f"{name} is not done"

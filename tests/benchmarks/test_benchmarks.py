@@ -15,13 +15,15 @@ from benchmarks.__main__ import PARTS
 from benchmarks.judging import network_action
 from benchmarks.throughput import summary
 
-from benchmarks import measuring, numpy_learner
+from benchmarks import measuring, numpy_learner, reproduce
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_examples_of_measuring():
-    assert doctest.testmod(measuring).failed == 0
+@pytest.mark.parametrize("module", [measuring, reproduce])
+def test_the_examples(module):
+    found = doctest.testmod(module)
+    assert found.attempted > found.failed == 0
 
 
 def test_ratios_are_taken_within_a_turn():

@@ -51,7 +51,7 @@ RUNS: dict[Scale, tuple[Run, ...]] = {
         Run(("Monte-Carlo, 10000",), 4, 10_000, 2),
     ),
     "default": (
-        Run(_OTHERS, 200, 50, 240),
+        Run(_OTHERS, 2_000, 50, 240),
         Run(("printed",), 100, 500, 20),
         Run(_BATCHES_OF_100, 200, 100, 120),
         Run(("Monte-Carlo, 10000",), 20, 10_000, 10),

@@ -12,6 +12,9 @@ EXPERIMENTS = {
     "prediction": "Sample efficiency of risk estimates, measured; claims 2, 3, 4, 8, 9",
 }
 
+LONGEST_FIRST = ("consumption", "portfolio", "bandit", "prediction", "landscape")
+"""The order in which they are begun, so that no core waits long for the last."""
+
 
 class PaperClaim(NamedTuple):
     """A claim of the paper: a name, what it says, and the experiments that judge it."""

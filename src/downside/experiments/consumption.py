@@ -46,7 +46,7 @@ SCOPES: dict[Scale, Scope] = {
     "default": Scope(
         {
             "printed": Plan(5, 20_000, 5),
-            "figure": Plan(5, 340_000, 10),
+            "figure": Plan(5, 8_000_000, 50),
             "recommended": Plan(5, 3_200_000, 40),
         },
         n_episodes=2_000,

@@ -61,7 +61,7 @@ PLANS: dict[Scale, Plan] = {
         (
             Run(("printed",), 5, 500_000),
             Run(("figure",), 5, 2_000_000),
-            Run(("recommended",), 5, 250_000),
+            Run(("recommended",), 5, 1_000_000),
         ),
         10_000,
     ),
