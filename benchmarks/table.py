@@ -36,6 +36,19 @@ def alone(document):
     return _table(("a learner of the portfolio", "ns per step", "of one of 512"), rows)
 
 
+def reproduce(document):
+    """The whole command and what of it was compiling, a column for each start."""
+    starts = document["starts"]
+    rows = [
+        (
+            what,
+            *(_half(found[what], ".0%" if "share" in what else ".3g") for found in starts.values()),
+        )
+        for what in next(iter(starts.values()))
+    ]
+    return _table((f"`downside reproduce all`, scale {document['scale']}", *starts), rows)
+
+
 def scaling(document):
     """Exponents."""
     rows = [
