@@ -10,8 +10,17 @@ def use_all_cores():
     jax.config.update("jax_num_cpu_devices", os.cpu_count() or 1)
 
 
-def agent_of(problem, n_learners, precision="float32", n_features=None, n_actions=11, tile=None):
-    """Learners of the paper's settings; ``n_features`` and ``n_actions`` vary the portfolio's."""
+def agent_of(
+    problem,
+    n_learners,
+    precision="float32",
+    n_features=None,
+    n_actions=11,
+    tile=None,
+    hidden=(),
+    critic=None,
+):
+    """Learners of the paper's settings; what comes after the precision varies the portfolio's."""
     import downside as ds
     from downside.experiments import consumption_runs
 
@@ -27,7 +36,8 @@ def agent_of(problem, n_learners, precision="float32", n_features=None, n_action
         return ds.NRCPO(env, target=env.step_target, threshold=0.1, **options)
     basis = ds.Polynomial(6) if n_features is None else _waves(n_features)
     env = ds.Portfolio(discount=0.99, max_order=n_actions - 1)
-    policy = ds.Gibbs(basis, n_actions)
+    policy = ds.Gibbs(basis, n_actions, hidden=tuple(hidden))
+    options |= {} if critic is None else {"critic": getattr(ds, critic)()}
     return ds.NRCPO(env, target=ds.Centralised(), threshold=0.3, policy=policy, **options)
 
 

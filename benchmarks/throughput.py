@@ -17,6 +17,11 @@ from benchmarks.venvs import SCRIPTS, venv
 
 PROBLEMS = ("portfolio", "consumption", "bandit")
 REFERENCE = "ours, 512, float32"
+VARIANTS = {  # of the portfolio's learners
+    "network of 64 and 64": {"hidden": (64, 64)},
+    "LSTD": {"critic": "RecursiveLSTD"},
+    "Monte-Carlo": {"critic": "MonteCarlo"},
+}
 C_BUILDS = {"C": "double", "C, fast-math": "double, fast-math"}
 
 
@@ -39,6 +44,7 @@ def _one(problem, batches, repetitions, seconds, peers):
         contestants = _ours(problem, batches, seconds)
         missing = {}
         if problem == "portfolio":
+            contestants |= _variants(batches, seconds)
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             contestants |= _c_learners(folder, seconds, missing)
             settings = json.dumps({"seconds": seconds})
@@ -71,15 +77,24 @@ def summary(times, setups, missing):
 
 
 def _ours(problem, batches, seconds):
-    found = {}
-    for precision in ("float32", "float64"):
-        for n in batches:
-            settings = {"problem": problem, "n_learners": n, "precision": precision}
-            settings["seconds"] = seconds
-            say(f"{problem}: setting up {n} learners, {precision}")
-            command = python("-m", "benchmarks.worker", json.dumps(settings))
-            found[f"ours, {n}, {precision}"] = Process(command)
-    return found
+    pairs = [(n, precision) for precision in ("float32", "float64") for n in batches]
+    return {f"ours, {n}, {p}": _learners(problem, n, seconds, precision=p) for n, p in pairs}
+
+
+def _variants(batches, seconds):
+    """Other policies and critics: few learners and many."""
+    return {
+        f"ours, {n}, float32, {name}": _learners("portfolio", n, seconds, **variant)
+        for name, variant in VARIANTS.items()
+        for n in batches
+        if n in (1, 64)
+    }
+
+
+def _learners(problem, n, seconds, **settings):
+    say(f"{problem}: setting up {n} learners {settings}")
+    known = {"problem": problem, "n_learners": n, "seconds": seconds}
+    return Process(python("-m", "benchmarks.worker", json.dumps(known | settings)))
 
 
 def _c_learners(folder, seconds, missing):
