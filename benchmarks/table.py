@@ -225,6 +225,8 @@ def fill(page, folder):
     """The page with every table that the folder has."""
     for name, text in tables(folder).items():
         between = re.compile(rf"(<!-- begin {name} -->\n).*?(\n<!-- end {name} -->)", re.DOTALL)
+        if not between.search(page):
+            raise ValueError(f"the page has no place for {name}: two comments, begin and end")
         page = between.sub(lambda found, text=text: f"{found[1]}\n{text}\n{found[2]}", page)
     return page
 

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.experimental import io_callback
 
 from downside.lanes import vmap_last
 
@@ -159,6 +160,19 @@ def test_what_is_asked_for_again_is_not_made_again():
     traced = jax.make_jaxpr(vmap_last(one))(jnp.zeros((5, 4)))
     text = str(traced)
     assert text.count(" cos ") == text.count(" sin ") == 1
+
+
+def test_callbacks_that_are_alike_are_all_made():
+    seen = []
+
+    def one(x):
+        for _ in range(2):
+            io_callback(seen.append, None, x)
+        return x
+
+    jax.block_until_ready(vmap_last(one)(jnp.arange(3.0)))
+    jax.effects_barrier()
+    assert sorted(float(x) for x in seen) == [0.0, 0.0, 1.0, 1.0, 2.0, 2.0]
 
 
 def test_callbacks_are_called_once_for_each_of_the_many():

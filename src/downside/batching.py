@@ -1,9 +1,9 @@
 """One function of one thing, applied to many: tiles that stay in the cache, on every device.
 
 How a batch is laid out, and what the compiler must be told about it, is known here and in `lanes`
-alone. A tile is always filled up to its size. Tiles of 2 learners and more round alike online, and
-learners in batches have tiles of one size, so the last bit of what one learner computes does not
-depend on how many there are.
+alone. A tile is always filled up to its size. The tiles that are chosen for online learners round
+alike, and learners in batches have tiles of one size, so the last bit of what one learner computes
+does not depend on how many there are.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from jax.sharding import Mesh, PartitionSpec
 P = ParamSpec("P")
 Y = TypeVar("Y")
 
-_FEW = 2  # one alone would round differently, and some critics do in tiles of 4
+_FEW = 2  # one alone would round differently; in tiles of 4 some critics do
 _MANY = (8, 32, 64, 128)  # 16 cost more than 32; in larger ones XLA splits operations
 _OVERHEAD = 100_000  # what a step of a tile costs besides its learners, in bytes that these carry
 _CACHE = 2**18  # bytes; tiles above 32 that are larger wait for memory
@@ -68,7 +68,7 @@ def _known_options() -> dict[str, Any]:
 def fitting_tile(size: int, n_devices: int, n_bytes: int) -> int:
     """The tile with which a device's share of ``size`` costs least, each of so many bytes.
 
-    The smallest is for so few only: 8 on one device cost hardly more than 4 on each of two.
+    The smallest is for so few only: in tiles of 8, others cost less together.
 
     >>> [fitting_tile(size, n_devices=2, n_bytes=1600) for size in (1, 3, 20, 100, 5000)]
     [2, 8, 32, 64, 128]

@@ -64,10 +64,10 @@ def _run(
     consts: Sequence[Any],
     args: Sequence[_Value],
     size: int,
-    made: "_Made | None" = None,
+    memory: "_Memory | None" = None,
 ) -> list[_Value]:
-    """The results of a traced function; ``made`` are the operations around it, in the same loop."""
-    made = _Made() if made is None else made
+    """The results of a traced function; ``memory`` is that of the loop around it."""
+    memory = _Memory() if memory is None else memory
     known = dict(zip(jaxpr.constvars, (_Value(x, many=False) for x in consts), strict=True))
     known |= zip(jaxpr.invars, args, strict=True)
 
@@ -77,12 +77,12 @@ def _run(
 
     for eqn in jaxpr.eqns:
         values = [read(variable) for variable in eqn.invars]
-        found = made.results(eqn, values, partial(_apply, eqn, values, size, made))
+        found = memory.results(eqn, values, partial(_apply, eqn, values, size, memory))
         known |= zip(eqn.outvars, found, strict=True)
     return [read(variable) for variable in jaxpr.outvars]
 
 
-class _Made:
+class _Memory:
     """The operations of a loop so far: one that is asked for again is not made again.
 
     XLA does the same, but not for what contains arrays of constants (the frequencies of a basis,
@@ -90,7 +90,8 @@ class _Made:
     """
 
     def __init__(self) -> None:
-        self._found = dict[Any, tuple[list[_Value], list[_Value]]]()  # and what they are made of
+        self._found = dict[Any, list[_Value]]()
+        self._kept = list[list[_Value]]()  # what results are known by must live as long as they do
 
     def results(
         self, eqn: JaxprEqn, values: list[_Value], make: Callable[[], list[_Value]]
@@ -106,8 +107,9 @@ class _Made:
         except TypeError:  # nobody can tell whether it is the same
             return make()
         if key not in self._found:
-            self._found[key] = make(), values
-        return self._found[key][0]
+            self._kept.append(values)
+            self._found[key] = make()
+        return self._found[key]
 
 
 def _name(array: Any) -> Any:
@@ -122,13 +124,13 @@ def _name(array: Any) -> Any:
 _SMALL = 1000
 
 
-def _apply(eqn: JaxprEqn, values: list[_Value], size: int, made: "_Made") -> list[_Value]:
+def _apply(eqn: JaxprEqn, values: list[_Value], size: int, memory: "_Memory") -> list[_Value]:
     """One operation, as it was meant where it was traced."""
     name = eqn.primitive.name
     with eqn.ctx.manager:
         if name in _CALLS:
             inner = eqn.params[_CALLS[name]]
-            return _run(inner.jaxpr, inner.consts, values, size, made)
+            return _run(inner.jaxpr, inner.consts, values, size, memory)
         if not any(value.many for value in values):
             found = _bind(eqn, [value.array for value in values])
             return [_Value(x, many=False) for x in found]
@@ -246,9 +248,8 @@ def _product(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
     length = prod(avals[0].shape[axis] for axis in left_sums)
     result: Any = eqn.outvars[0].aval
     free = result.shape[len(left_batch) :]
-    if (
-        min(prod(free[:n_left]), prod(free[n_left:])) > 8 and length > 16
-    ):  # two matrices: each product would be written down
+    n_vectors = min(prod(free[:n_left]), prod(free[n_left:]))
+    if n_vectors > 8 and length > 16:  # two matrices: each product would be written down
         return None
 
     def arranged(x: Any, batch: Any, sums: Any, n_before: int, n_after: int) -> Any:

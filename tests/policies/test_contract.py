@@ -204,6 +204,8 @@ def test_factors_make_the_derivative_of_the_whole_and_leave_a_policy_that_can_be
         found = policy.compatible(jnp.asarray(params), obs, action)
         whole, _ = one_factor(policy, jnp.asarray(params), obs, action)
         np.testing.assert_allclose(found, whole, rtol=1e-12, atol=1e-12)
+        of_numpy = policy.compatible(params, obs, action)
+        np.testing.assert_allclose(of_numpy, whole, rtol=1e-12, atol=1e-12)
     again = pickle.loads(pickle.dumps(policy))
     np.testing.assert_array_equal(again.mode(params, obs), policy.mode(params, obs))
 

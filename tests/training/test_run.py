@@ -112,11 +112,11 @@ WAVES = np.random.default_rng(2).normal(size=(6, 9)).astype(np.float32)
 
 
 def online(policy=POLICY, **options):
-    return lambda nu: ActorCritic(PORTFOLIO, policy, SIGNALS, (nu,), pretraining=10, **options)
+    return lambda nu: ActorCritic(PORTFOLIO, policy, SIGNALS, (nu,), period=100, **options)
 
 
 TILED = {
-    "normalised": WAYS["online"],
+    "normalised": online(),
     "plain": online(direction="plain"),
     "Fourier": online(Gibbs(Fourier(np.zeros(6), np.full(6, 2.0), order=1), 11)),
     "network": online(Gibbs(Polynomial(6), 11, hidden=(18,)), step_rule="kl"),
@@ -126,13 +126,14 @@ TILED = {
     "Beta": lambda nu: replace(
         consumption_runs.settings_of(consumption_runs.PRESETS["figure"], Consumption(), nu),
         period=200,
+        pretraining=0,
     ),
     "true online": online(critic=TrueOnlineSarsa(0.9)),
     "GQ": online(critic=GQ(0.9)),
     "LSTD": online(Gibbs(Polynomial(6), 2), critic=RecursiveLSTD(0.9)),
     "Monte-Carlo": online(critic=MonteCarlo()),
 }
-WIDTHS = {"normalised": (False, True), "true online": (True,), "LSTD": (True,)}
+BOTH_WIDTHS = ("normalised", "true online", "LSTD")
 
 
 @pytest.mark.slow
@@ -143,11 +144,14 @@ def test_a_learner_has_the_same_bits_in_every_tile(name):
         n = max(2, tile)
         settings = run.stack([replace(TILED[name](0.3 + 0.1 * i), tile=tile) for i in range(n)])
         keys = jax.vmap(jax.random.key)(np.arange(n))
-        learners, _ = run.advance(settings, run.start_all(settings, keys), keys, 0, 3)
+        begun = run.start_all(settings, keys)
+        learners, report = run.advance(settings, begun, keys, 0, 5)
+        assert not np.any(report.failed)
+        assert np.any(np.asarray(learners.theta) != begun.theta)
         second = jax.tree.map(lambda x: x[1], (learners.theta, learners.critic, learners.episode))
         return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(second)]
 
-    for is_double in WIDTHS.get(name, (False,)):
+    for is_double in (False, True) if name in BOTH_WIDTHS else (False,):
         with jax.enable_x64(is_double):
             few = bits_in(2)
             for tile in (8, 32, 64, 128) if name == "normalised" else (8, 128):

@@ -5,7 +5,7 @@ episode reaches it through the discounts alone, which are 0 after a termination.
 """
 
 from abc import ABC, abstractmethod
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from jaxtyping import Array, Float
 
@@ -20,6 +20,9 @@ Weights = Float[Array, "k n"]
 
 class Critic(ABC, Generic[State]):
     """Learns w_k . x, the expected discounted sum of cumulant k from features x on."""
+
+    has_matrix: ClassVar[bool] = False
+    """Whether the state has a number for each pair of features."""
 
     @abstractmethod
     def init(self, n_features: int, n_signals: int) -> State:

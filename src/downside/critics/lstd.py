@@ -1,6 +1,6 @@
 """LSTD(lambda): the TD solution from sums over all steps, solved at once or kept up to date."""
 
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import jax
 import jax.numpy as jnp
@@ -38,6 +38,8 @@ class LSTD(Critic[LSTDState]):
     >>> critic.weights(state).round(4).tolist()
     [[2.0]]
     """
+
+    has_matrix: ClassVar[bool] = True
 
     trace_decay: float | Array = 0.0
     ridge: float | Array = 1e-3
@@ -103,6 +105,8 @@ class RecursiveLSTD(Critic[RecursiveLSTDState]):
     [[[2.0]]]
     """
 
+    has_matrix: ClassVar[bool] = True
+
     trace_decay: float | Array = 0.0
     ridge: float | Array = 1e-3
     forgetting: float | Array = 1.0
@@ -151,7 +155,7 @@ class RecursiveLSTD(Critic[RecursiveLSTDState]):
 
 def _denominators(forgetting: float | Array, terms: Float[Array, "k n"]) -> PerSignal:
     """forgetting + sum of the terms, and infinite, so that nothing is gained, where that is 0."""
-    terms = once(terms)  # products that are summed up twice would be rounded in one tile only
+    terms = once(terms)  # XLA would round them before one of the two sums, or not, by the tile
     denominators = forgetting + jnp.sum(terms, axis=1)
     rounding = 10.0 * terms.shape[1] * jnp.finfo(terms.dtype).eps
     magnitudes = forgetting + jnp.sum(jnp.abs(terms), axis=1)

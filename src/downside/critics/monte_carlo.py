@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import jax
 import jax.numpy as jnp
@@ -77,6 +77,8 @@ class MonteCarlo(Critic[MonteCarloState]):
     [[1.5]]
     """
 
+    has_matrix: ClassVar[bool] = True
+
     def init(self, n_features: int, n_signals: int) -> MonteCarloState:
         """All 0."""
         episode = Episode.empty(n_features, n_signals)
@@ -134,6 +136,8 @@ class MonteCarloLeastSquares(Critic[LeastSquaresState]):
     >>> critic.weights(state).round(4).tolist()
     [[3.0]]
     """
+
+    has_matrix: ClassVar[bool] = True
 
     ridge: float | Array = 1e-3
 

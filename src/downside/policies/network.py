@@ -90,7 +90,8 @@ class Outputs:
         import jax
         import jax.numpy as jnp
 
-        x = cast(self.basis(obs), params)
+        params = jnp.asarray(params)
+        x = jnp.asarray(self.basis(obs), params.dtype)
         _, pull_back = jax.vjp(lambda parts: _forward(parts, x), self._parts(params))
         (found,) = pull_back(by_output)
         return jnp.concatenate([part.reshape(-1) for layer in found for part in layer])

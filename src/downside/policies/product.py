@@ -87,7 +87,7 @@ class Product(Policy):
         return sum(policy.entropy(p, obs) for policy, p in pairs)
 
     def factors(self, params: Any, obs: Any, action: Any, **options: Any) -> tuple[Any, Any]:
-        """Rows side by side where all are linear in the same features, else all features and 1."""
+        """Rows side by side where all share their features, else all features and 1."""
         import jax.numpy as jnp
 
         triples = zip(
@@ -96,14 +96,14 @@ class Product(Policy):
         found = [score_factors(policy, p, obs, a, **options) for policy, p, a in triples]
         one = jnp.ones(1, found[0][0].dtype)
         if self._share_features:
-            rows = [once(rows) for rows, _ in found]  # joining what is computed there is slow
+            rows = [once(rows) for rows, _ in found]  # XLA is slow where it computes what it joins
             return jnp.concatenate([*rows, one]), found[0][1]
         scores = [outer_product(*factors) for factors in found]
         return jnp.concatenate([*scores, jnp.asarray(self.baseline(obs), one.dtype)]), one
 
     @property
     def _share_features(self) -> bool:
-        """Whether all policies are linear in the features that the baseline has, too."""
+        """Whether all are linear in the features of the baseline, whose basis holds no arrays."""
         if not all(isinstance(p, OutputPolicy) and not p.hidden for p in self.policies):
             return False
         import jax

@@ -154,7 +154,7 @@ def _advance(
 ) -> tuple[Any, Report]:
     settings = batch[0]
     way = _way(settings)
-    vmap = jax.vmap if isinstance(settings, Batches) or _has_matrix(batch[1]) else vmap_last
+    vmap = jax.vmap if isinstance(settings, Batches) or settings.critic.has_matrix else vmap_last
     n_periods = block_periods(settings.period)
 
     def one(learner: tuple[Settings, Any, Array]) -> tuple[Any, Report]:
@@ -174,13 +174,6 @@ def _advance(
         return typed(state), report_of(agent, state)
 
     return map_tiles(one, batch, tile=settings.tile, vmap=vmap)
-
-
-def _has_matrix(learners: Any) -> bool:
-    """Whether the critics carry matrices, whose rows fill the registers of a processor alone."""
-    shapes = [leaf.shape[1:] for leaf in jax.tree.leaves(learners.critic)]
-    n_features = max((shape[-1] for shape in shapes if shape), default=0)
-    return any(shape[-2:] == (n_features, n_features) for shape in shapes)
 
 
 def report_of(agent: Settings, state: Any) -> Report:
