@@ -18,7 +18,7 @@ from benchmarks.measuring import ROOT, python, say, spread
 
 def run(quick, peers):
     """Seconds of the whole command, of its workers, and of what they spent on compiling."""
-    repetitions, scale = (1, "smoke") if quick else (2, "default")
+    repetitions, scale = 1, "smoke" if quick else "default"  # ten minutes
     rows = {"first start": [], "second start": []}
     for i in range(repetitions):
         say(f"reproduce: repetition {i + 1} of {repetitions}, scale {scale}")
