@@ -12,7 +12,14 @@ import pytest
 
 from downside.agents import ActorCritic
 from downside.bases import Custom, Fourier, OneHot, Polynomial
-from downside.critics import GQ, MonteCarlo, RecursiveLSTD, TrueOnlineSarsa
+from downside.critics import (
+    GQ,
+    LSTD,
+    MonteCarlo,
+    MonteCarloLeastSquares,
+    RecursiveLSTD,
+    TrueOnlineSarsa,
+)
 from downside.environments import Bandit, Consumption, Portfolio
 from downside.experiments import consumption_runs
 from downside.policies import Gibbs
@@ -23,7 +30,7 @@ from random_mdps import random_mdp
 
 PORTFOLIO = Portfolio(discount=0.99)
 SIGNALS = (Reward(0.99), Proxy(Centralised(), 0.99, 50))
-POLICY = Gibbs(Polynomial(6), 11)
+POLICY, FEW_ACTIONS = Gibbs(Polynomial(6), 11), Gibbs(Polynomial(6), 2)
 MDP = random_mdp(np.random.default_rng(3), horizon=None, discount=0.9, n_states=6)
 
 
@@ -130,10 +137,12 @@ TILED = {
     ),
     "true online": online(critic=TrueOnlineSarsa(0.9)),
     "GQ": online(critic=GQ(0.9)),
-    "LSTD": online(Gibbs(Polynomial(6), 2), critic=RecursiveLSTD(0.9)),
+    "recursive LSTD": online(FEW_ACTIONS, critic=RecursiveLSTD(0.9)),
+    "LSTD": online(FEW_ACTIONS, critic=LSTD(0.9)),
+    "least squares": online(FEW_ACTIONS, critic=MonteCarloLeastSquares()),
     "Monte-Carlo": online(critic=MonteCarlo()),
 }
-BOTH_WIDTHS = ("normalised", "true online", "LSTD")
+BOTH_WIDTHS = ("normalised", "true online", "recursive LSTD")
 
 
 @pytest.mark.slow
