@@ -2,8 +2,8 @@
 
 How a batch is laid out, and what the compiler must be told about it, is known here and in `lanes`
 alone. A tile is always filled up to its size. The tiles that are chosen for online learners round
-alike, and learners in batches have tiles of one size, so the last bit of what one learner computes
-does not depend on how many there are.
+alike, as far as all code is the library's; others, and learners in batches, have tiles of one size.
+So the last bit of what one learner computes does not depend on how many there are.
 """
 
 from collections.abc import Callable
@@ -29,6 +29,8 @@ _OPTIONS = {
     "xla_cpu_copy_insertion_use_region_analysis": True,
     # Sums by a library that is used for large arrays only, and adds up in another order.
     "xla_cpu_experimental_ynn_fusion_type": "",
+    # The widest vectors that the processor has; the compiler's own choice is half of them.
+    "xla_cpu_prefer_vector_width": 512,
 }
 
 
@@ -80,6 +82,17 @@ def fitting_tile(size: int, n_devices: int, n_bytes: int) -> int:
     share = -(-size // n_devices)
     tiles = [tile for tile in _MANY if tile <= 32 or tile * n_bytes <= _CACHE]
     return min(tiles, key=lambda tile: -(-share // tile) * (tile * n_bytes + _OVERHEAD))
+
+
+def steady_tile(batch: Any) -> int:
+    """A tile that depends on what one carries and not on how many there are.
+
+    >>> import numpy as np
+    >>> [steady_tile(np.zeros((5, n), np.float32)) for n in (400, 10_000)]
+    [64, 8]
+    """
+    fitting = [tile for tile in _MANY if tile <= 64 and tile * _bytes_of_one(batch) <= _CACHE]
+    return max(fitting, default=_MANY[0])
 
 
 def map_tiles(

@@ -7,11 +7,20 @@ from itertools import product
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from downside.agents import ActorCritic
-from downside.bases import Custom, Fourier, OneHot, Polynomial
+from downside.agents import PID, ActorCritic
+from downside.bases import (
+    Concatenation,
+    Custom,
+    Fourier,
+    OneHot,
+    Polynomial,
+    Radial,
+    TileCoding,
+)
 from downside.critics import (
     GQ,
     LSTD,
@@ -22,8 +31,8 @@ from downside.critics import (
 )
 from downside.environments import Bandit, Consumption, Portfolio
 from downside.experiments import consumption_runs
-from downside.policies import Gibbs
-from downside.signals import Centralised, Proxy, Reward
+from downside.policies import Beta, Gibbs, Product, SquashedGaussian
+from downside.signals import Centralised, Fixed, Proxy, Reward, TDError
 from downside.training import run
 from downside.training.batches import Batches
 from random_mdps import random_mdp
@@ -115,6 +124,7 @@ def test_neighbours_chunks_and_devices_change_no_bit():
         assert len(found[0]) == 2 * (8 if is_double else 4) * n_params  # hexadecimal
 
 
+GRIDS = TileCoding(np.zeros(2), np.array([1.0, 2.0]), n_tiles=3, n_tilings=2)
 WAVES = np.random.default_rng(2).normal(size=(6, 9)).astype(np.float32)
 
 
@@ -141,6 +151,19 @@ TILED = {
     "LSTD": online(FEW_ACTIONS, critic=LSTD(0.9)),
     "least squares": online(FEW_ACTIONS, critic=MonteCarloLeastSquares()),
     "Monte-Carlo": online(critic=MonteCarlo()),
+    "centres": online(
+        Gibbs(Concatenation((Polynomial(6, 2), Radial(np.zeros(6), np.full(6, 2.0), 2))), 11)
+    ),
+    "states": lambda nu: ActorCritic(
+        MDP, Gibbs(OneHot(6), 2), (Reward(0.9), Proxy(TDError(), 0.9)), (nu,), measure="lpm"
+    ),
+    "squashed": lambda nu: ActorCritic(
+        Consumption(),
+        Product([SquashedGaussian(GRIDS), Beta(Polynomial(2), hidden=(9,))]),
+        (Reward(1.0), Proxy(Fixed(0.02), 1.0)),
+        (nu,),
+        multiplier=PID(rate=0.1),
+    ),
 }
 BOTH_WIDTHS = ("normalised", "true online", "recursive LSTD")
 
@@ -165,6 +188,27 @@ def test_a_learner_has_the_same_bits_in_every_tile(name):
             few = bits_in(2)
             for tile in (8, 32, 64, 128) if name == "normalised" else (8, 128):
                 assert bits_in(tile) == few, (tile, is_double)
+
+
+def waves_of(obs):
+    """Rounded otherwise in a tile of 2 than in larger ones."""
+    bent = obs + np.cos(1.0) * jnp.sin(obs * WAVES[:, 0]) * obs[-1]
+    return jnp.log1p((bent @ WAVES) ** 2)
+
+
+@pytest.mark.slow
+def test_features_of_ones_own_have_the_same_bits_in_any_number():
+    make = online(Gibbs(Custom(waves_of, list("abcdefghi")), 11))
+
+    def bits_among(n):
+        settings = run.stack([make(0.3 + 0.1 * i) for i in range(n)])
+        keys = jax.vmap(jax.random.key)(np.arange(n))
+        learners, _ = run.advance(settings, run.start_all(settings, keys), keys, 0, 5)
+        return bits(learners, 0)
+
+    alone = bits_among(1)
+    assert bits_among(7) == alone
+    assert bits_among(70) == alone
 
 
 @pytest.mark.slow

@@ -153,7 +153,6 @@ def policy_step(rule: StepRule, size: Any, direction: Parameters, curvature: Any
     if rule == "fixed":
         return size * direction
     squared = jnp.sum(direction**2) if rule == "normalised" else curvature / (2.0 * size)
-    safe = jnp.where(squared > 0, squared, 1.0)
-    return jnp.where(squared > 0, direction / jnp.sqrt(safe), 0.0) * (
-        size if rule == "normalised" else 1.0
-    )
+    # Not sqrt(where(...)): of / sqrt XLA makes an operation that wide vectors round otherwise.
+    length = jnp.where(squared > 0, jnp.sqrt(squared), 1.0)
+    return jnp.where(squared > 0, direction / length, 0.0) * (size if rule == "normalised" else 1.0)

@@ -16,9 +16,9 @@ import numpy as np
 from jaxtyping import Array
 
 from downside.agents.actor_critic import ActorCritic
-from downside.batching import compiled, map_tiles, spread
+from downside.batching import compiled, map_tiles, spread, steady_tile
 from downside.lanes import vmap_last
-from downside.records import record
+from downside.records import is_own, record
 from downside.training import batch_learner, learner
 from downside.training.batches import Batches
 from downside.training.learner import clear_progress, current_multipliers, draw, where
@@ -71,7 +71,8 @@ def stack(settings: Sequence[Settings]) -> Settings:
 
 def start_all(settings: Settings, keys: Array) -> Any:
     """Every learner before its first step."""
-    return spread(_start_all, (settings, keys), tile=settings.tile)
+    batch = settings, keys
+    return spread(_start_all, batch, tile=_tile(batch))
 
 
 def block_periods(period: int) -> int:
@@ -86,7 +87,8 @@ def advance(
 
     The report counts from here on, or, unless ``fresh``, from where the last one began.
     """
-    return spread(_advance, (settings, learners, keys), first, last, fresh, tile=settings.tile)
+    batch = settings, learners, keys
+    return spread(_advance, batch, first, last, fresh, tile=_tile(batch))
 
 
 @record
@@ -145,7 +147,7 @@ def drive(
 def _start_all(batch: tuple[Settings, Array]) -> Any:
     settings = batch[0]
     way = _way(settings)
-    return map_tiles(lambda pair: typed(way.start(*pair)), batch, tile=settings.tile)
+    return map_tiles(lambda pair: typed(way.start(*pair)), batch, tile=_tile(batch))
 
 
 @compiled
@@ -173,7 +175,7 @@ def _advance(
         state = jax.lax.fori_loop(first // n_periods, -(-last // n_periods), block, state)
         return typed(state), report_of(agent, state)
 
-    return map_tiles(one, batch, tile=settings.tile, vmap=vmap)
+    return map_tiles(one, batch, tile=_tile(batch), vmap=vmap)
 
 
 def report_of(agent: Settings, state: Any) -> Report:
@@ -208,6 +210,12 @@ def typed(state: Any) -> Any:
         return x if is_key else jax.lax.convert_element_type(x, x.dtype)
 
     return jax.tree.map(one, state)
+
+
+def _tile(batch: tuple[Any, ...]) -> int | None:
+    """The one that was asked for, or the same for all where code of others could round by it."""
+    settings: Settings = batch[0]
+    return settings.tile if settings.tile or is_own(settings) else steady_tile(batch)
 
 
 def _way(settings: Settings) -> Any:
