@@ -1,13 +1,22 @@
 import os
 import subprocess
 import sys
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
-from downside.batching import map_batch
+from downside.agents import ActorCritic
+from downside.bases import Custom, Polynomial
+from downside.batching import is_own, map_batch
+from downside.environments import Consumption, Portfolio
+from downside.experiments import consumption_runs
+from downside.policies import Gibbs
+from downside.records import record
+from downside.signals import Centralised, Proxy, Reward, as_target
 
 SCRIPT = """
 import jax, sys
@@ -43,3 +52,38 @@ def test_results_are_the_same_bits_for_any_tile_and_number_of_devices():
         return done.stdout
 
     assert len({bits(1, 64), bits(2, 64), bits(2, 5)}) == 1
+
+
+class Reading(NamedTuple):
+    scale: float
+
+    def __call__(self, obs, time):
+        return obs * self.scale
+
+
+@record
+class Market:
+    """Somebody's own environment."""
+
+
+def settings(env=Portfolio(), basis=Polynomial(6), target=Centralised(), **options):  # noqa: B008
+    signals = Reward(0.99), Proxy(as_target(target), 0.99, 50)
+    return ActorCritic(env, Gibbs(basis, 11), signals, (0.3,), **options)
+
+
+@pytest.mark.parametrize(
+    ("expected", "made"),
+    {
+        "the paper's": (True, settings()),
+        "a number": (True, settings(target=0.5)),
+        "a method of ours": (True, settings(target=Consumption().step_target)),
+        "a preset": (True, consumption_runs.FIGURE),
+        "features": (False, settings(basis=Custom(lambda obs: obs, list("abcdef")))),
+        "a target": (False, settings(target=lambda transition: 0.5)),
+        "a schedule": (False, settings(step_size=optax.linear_schedule(0.1, 0.0, 10))),
+        "values": (False, settings(value_features=Reading(2.0))),
+        "an environment": (False, settings(env=Market())),
+    }.values(),
+)
+def test_code_from_elsewhere_is_recognised(expected, made):
+    assert is_own(made) is expected

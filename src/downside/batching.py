@@ -6,9 +6,11 @@ alike, as far as all code is the library's; others, and learners in batches, hav
 So the last bit of what one learner computes does not depend on how many there are.
 """
 
+import dataclasses
+import inspect
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from typing import Any, ParamSpec, TypeVar
 
 import jax
@@ -35,7 +37,7 @@ _OPTIONS = {
 
 
 def compiled(function: Callable[P, Y]) -> Callable[P, Y]:
-    """`jax.jit` for functions that step many learners: fewer copies, the same bits in any tile.
+    """`jax.jit` for functions that step many learners: fewer copies, wider vectors, steadier bits.
 
     >>> import jax.numpy as jnp
     >>> float(compiled(lambda x: x + 1.0)(jnp.asarray(2.0)))
@@ -82,6 +84,32 @@ def fitting_tile(size: int, n_devices: int, n_bytes: int) -> int:
     share = -(-size // n_devices)
     tiles = [tile for tile in _MANY if tile <= 32 or tile * n_bytes <= _CACHE]
     return min(tiles, key=lambda tile: -(-share // tile) * (tile * n_bytes + _OVERHEAD))
+
+
+def is_own(value: Any) -> bool:
+    """Whether settings and all in them are of this library: no function or class from elsewhere.
+
+    >>> from downside.bases import Custom, Polynomial
+    >>> is_own(Polynomial(2)), is_own(Custom(np.abs, ["size"]))
+    (True, False)
+    """
+    if dataclasses.is_dataclass(value):
+        inside = [getattr(value, field.name) for field in dataclasses.fields(value)]
+        return _is_ours(type(value)) and all(map(is_own, inside))
+    if type(value) in (tuple, list):
+        return all(map(is_own, value))
+    if isinstance(value, partial):  # such as those in which JAX carries functions
+        return all(map(is_own, (value.func, *value.args, *value.keywords.values())))
+    if inspect.ismethod(value):
+        return is_own(value.__self__)
+    if inspect.isfunction(value):
+        return _is_ours(value) and inspect.unwrap(value).__closure__ is None
+    plain = str | int | float | np.ndarray | np.generic | jax.Array
+    return value is None or isinstance(value, plain)
+
+
+def _is_ours(code: Any) -> bool:
+    return code.__module__.startswith("downside.")
 
 
 def steady_tile(batch: Any) -> int:

@@ -80,18 +80,3 @@ def carry_functions(self: Any, *names: str) -> None:
     for name in names:
         if inspect.isfunction(getattr(self, name)):
             object.__setattr__(self, name, Partial(getattr(self, name)))
-
-
-def is_own(value: Any) -> bool:
-    """Whether a record and all in it are of this library: no function, no class from elsewhere.
-
-    >>> from downside.bases import Custom, Polynomial
-    >>> is_own(Polynomial(2)), is_own(Custom(lambda obs: obs**2, ["square"]))
-    (True, False)
-    """
-    if dataclasses.is_dataclass(value):
-        inside = [getattr(value, field.name) for field in dataclasses.fields(value)]
-        return type(value).__module__.startswith("downside.") and all(map(is_own, inside))
-    if isinstance(value, tuple | list):
-        return all(map(is_own, value))
-    return value is None or isinstance(value, str | int | float) or hasattr(value, "dtype")

@@ -57,7 +57,7 @@ class ActorCritic:
     follows: the sampled discounted sum of the episode, the critic at its start, or the sampled
     shortfall of the return ("lpm") below ``lpm_target`` (None: the running mean return).
     ``penalised`` learns one critic on reward - multiplier . constraints (Tessler et al.). So many
-    learners are stepped together as there are, up to 128, or ``tile``; see `batching`.
+    learners are stepped together as fit their number, or always ``tile``; see `batching`.
     """
 
     env: Any
@@ -153,6 +153,6 @@ def policy_step(rule: StepRule, size: Any, direction: Parameters, curvature: Any
     if rule == "fixed":
         return size * direction
     squared = jnp.sum(direction**2) if rule == "normalised" else curvature / (2.0 * size)
-    # Not sqrt(where(...)): of / sqrt XLA makes an operation that wide vectors round otherwise.
+    # XLA turns x / sqrt(y) into x * rsqrt(y), which is rounded otherwise in wide vectors.
     length = jnp.where(squared > 0, jnp.sqrt(squared), 1.0)
     return jnp.where(squared > 0, direction / length, 0.0) * (size if rule == "normalised" else 1.0)

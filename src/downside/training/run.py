@@ -16,9 +16,9 @@ import numpy as np
 from jaxtyping import Array
 
 from downside.agents.actor_critic import ActorCritic
-from downside.batching import compiled, map_tiles, spread, steady_tile
+from downside.batching import compiled, is_own, map_tiles, spread, steady_tile
 from downside.lanes import vmap_last
-from downside.records import is_own, record
+from downside.records import record
 from downside.training import batch_learner, learner
 from downside.training.batches import Batches
 from downside.training.learner import clear_progress, current_multipliers, draw, where
@@ -213,7 +213,7 @@ def typed(state: Any) -> Any:
 
 
 def _tile(batch: tuple[Any, ...]) -> int | None:
-    """The one that was asked for, or the same for all where code of others could round by it."""
+    """As asked for; of a fixed size where code that is not the library's could round by it."""
     settings: Settings = batch[0]
     return settings.tile if settings.tile or is_own(settings) else steady_tile(batch)
 
