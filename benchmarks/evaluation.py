@@ -12,7 +12,16 @@ import tempfile
 import time
 
 from benchmarks.agents import agent_of, use_all_cores
-from benchmarks.measuring import ROOT, exponent, python, ratio, say, spread, take_turns
+from benchmarks.measuring import (
+    ROOT,
+    exponent,
+    peak_memory,
+    python,
+    ratio,
+    say,
+    spread,
+    take_turns,
+)
 
 LIBRARIES = "import jax, gymnasium, scipy"
 IMPORTS = {
@@ -173,14 +182,12 @@ def _whole_process(settings, cache=None):
 
 def main(problem, n_learners, n_steps):
     """Learn twice, the second time compiled; times in seconds, memory in MB."""
-    import resource
-
     use_all_cores()
     began = time.perf_counter()
     import downside
 
     agent = agent_of(problem, n_learners)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    before = peak_memory()
     learning = time.perf_counter()
     agent.learn(n_steps, progress_bar=False)
     first = time.perf_counter() - learning
@@ -192,7 +199,7 @@ def main(problem, n_learners, n_steps):
         "compile": first - second,
         "to first result": time.perf_counter() - began - second,
         "peak before": before,
-        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "peak": peak_memory(),
     }
     print(json.dumps(document))
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).parents[1]
+STATUS = Path("/proc/self/status")
 CORES = os.cpu_count() or 1
 
 
@@ -72,6 +73,20 @@ def exponent(sizes, times):
     """
     half = len(sizes) // 2 if len(sizes) > 3 else 0
     return float(np.polyfit(np.log(sizes[half:]), np.log(times[half:]), 1)[0])
+
+
+def peak_memory():
+    """Of this process, in MB.
+
+    On Linux not what `resource` says: that has the peak of the process that started this one.
+    """
+    if STATUS.exists():
+        line = next(row for row in STATUS.read_text().splitlines() if row.startswith("VmHWM"))
+        return int(line.split()[1]) / 1024
+    import resource
+
+    unit = 1024**2 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
 class Process:

@@ -33,6 +33,25 @@ def test_ratios_are_taken_within_a_turn():
     assert found == {"median": 0.5, "low": 0.5, "high": 0.5, "n": 2}
 
 
+PARENT = """
+import subprocess, sys
+much = b"x" * 600_000_000
+child = "from benchmarks.measuring import peak_memory; print(peak_memory())"
+subprocess.run([sys.executable, "-c", child], check=True)
+"""
+
+
+def test_the_peak_memory_is_not_that_of_the_process_before():
+    done = subprocess.run(
+        [sys.executable, "-c", PARENT],
+        env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert 5.0 < float(done.stdout) < 300.0
+
+
 def test_the_numpy_learner_under_the_uniform_policy():
     """Mean 0.83625 and proxy 0.45231, as the C program's test; 4 standard errors of 300 episodes.
 
