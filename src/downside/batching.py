@@ -86,6 +86,17 @@ def fitting_tile(size: int, n_devices: int, n_bytes: int) -> int:
     return min(tiles, key=lambda tile: -(-share // tile) * (tile * n_bytes + _OVERHEAD))
 
 
+def full_tile(tile: int) -> int:
+    """The tile that is made where ``tile`` is asked for: above 2, the next multiple of 8.
+
+    Between, vectors are not filled, and their remainders are rounded otherwise.
+
+    >>> [full_tile(tile) for tile in (1, 2, 3, 8, 50)]
+    [1, 2, 8, 8, 56]
+    """
+    return tile if tile <= _FEW else -(-tile // 8) * 8
+
+
 def is_own(value: Any) -> bool:
     """Whether settings and all in them are of this library: no function or class from elsewhere.
 

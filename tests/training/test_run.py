@@ -186,7 +186,7 @@ def test_a_learner_has_the_same_bits_in_every_tile(name):
     for is_double in (False, True) if name in BOTH_WIDTHS else (False,):
         with jax.enable_x64(is_double):
             few = bits_in(2)
-            for tile in (8, 32, 64, 128) if name == "normalised" else (8, 128):
+            for tile in (6, 32, 64, 100, 128) if name == "normalised" else (8, 128):
                 assert bits_in(tile) == few, (tile, is_double)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array
 
 from downside.agents.actor_critic import ActorCritic
-from downside.batching import compiled, is_own, map_tiles, spread, steady_tile
+from downside.batching import compiled, full_tile, is_own, map_tiles, spread, steady_tile
 from downside.lanes import vmap_last
 from downside.records import record
 from downside.training import batch_learner, learner
@@ -215,7 +215,9 @@ def typed(state: Any) -> Any:
 def _tile(batch: tuple[Any, ...]) -> int | None:
     """As asked for; of a fixed size where code that is not the library's could round by it."""
     settings: Settings = batch[0]
-    return settings.tile if settings.tile or is_own(settings) else steady_tile(batch)
+    if settings.tile:
+        return full_tile(settings.tile)
+    return None if is_own(settings) else steady_tile(batch)
 
 
 def _way(settings: Settings) -> Any:
