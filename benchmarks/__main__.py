@@ -16,7 +16,6 @@ from benchmarks.measuring import machine, say
 
 PARTS = (
     "throughput",
-    "alone",
     "evaluation",
     "reproduce",
     "scaling",

@@ -16,7 +16,6 @@ def agent_of(
     precision="float32",
     n_features=None,
     n_actions=11,
-    tile=None,
     hidden=(),
     critic=None,
 ):
@@ -24,7 +23,7 @@ def agent_of(
     import downside as ds
     from downside.experiments import consumption_runs
 
-    options = {"way": "online", "n_seeds": n_learners, "precision": precision, "tile": tile}
+    options = {"way": "online", "n_seeds": n_learners, "precision": precision}
     if problem == "bandit":
         policy = ds.Gibbs(ds.OneHot(1), 3)
         return ds.NRCPO(

@@ -27,15 +27,6 @@ def throughput(document):
     return _table(heads, rows + _absent(document["problems"]["portfolio"]["missing"], 4))
 
 
-def alone(document):
-    """Time of a single learner, and over that of one in a batch."""
-    rows = [
-        (name, _half(row, ".0f"), f"{_half(document['times the batch'][name], '.2g')} times")
-        for name, row in document["ns"].items()
-    ]
-    return _table(("a learner of the portfolio", "ns per step", "of one of 512"), rows)
-
-
 def reproduce(document):
     """The whole command and what of it was compiling, a column for each start."""
     starts = document["starts"]

@@ -87,14 +87,14 @@ def fitting_tile(size: int, n_devices: int, n_bytes: int) -> int:
 
 
 def full_tile(tile: int) -> int:
-    """The tile that is made where ``tile`` is asked for: above 2, the next multiple of 8.
+    """The tile that is made where ``tile`` is asked for: 2, or the next multiple of 8.
 
-    Between, vectors are not filled, and their remainders are rounded otherwise.
+    One alone is rounded otherwise, and so are the remainders of vectors that are not filled.
 
     >>> [full_tile(tile) for tile in (1, 2, 3, 8, 50)]
-    [1, 2, 8, 8, 56]
+    [2, 2, 8, 8, 56]
     """
-    return tile if tile <= _FEW else -(-tile // 8) * 8
+    return _FEW if tile <= _FEW else -(-tile // 8) * 8
 
 
 def is_own(value: Any) -> bool:

@@ -57,7 +57,7 @@ class ActorCritic:
     follows: the sampled discounted sum of the episode, the critic at its start, or the sampled
     shortfall of the return ("lpm") below ``lpm_target`` (None: the running mean return).
     ``penalised`` learns one critic on reward - multiplier . constraints (Tessler et al.). So many
-    learners are stepped together as fit their number, or always ``tile``; see `batching`.
+    learners are stepped together as fit their number, or about ``tile``; see `batching`.
     """
 
     env: Any

@@ -213,11 +213,13 @@ def typed(state: Any) -> Any:
 
 
 def _tile(batch: tuple[Any, ...]) -> int | None:
-    """As asked for; of a fixed size where code that is not the library's could round by it."""
+    """None: by number. Of one size where code that is not the library's could round by it."""
     settings: Settings = batch[0]
-    if settings.tile:
-        return full_tile(settings.tile)
-    return None if is_own(settings) else steady_tile(batch)
+    if isinstance(settings, Batches):
+        return settings.tile
+    if not is_own(settings):
+        return steady_tile(batch)
+    return None if settings.tile is None else full_tile(settings.tile)
 
 
 def _way(settings: Settings) -> Any:
