@@ -7,6 +7,7 @@ import pytest
 from jax import lax
 from jax.experimental import io_callback
 
+from downside.arrays import outer_product, sum_of_row
 from downside.lanes import vmap_last
 
 N = 5
@@ -126,6 +127,30 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
+def test_one_alone_in_a_loop_computes_what_vmap_does(name):
+    """Of a length that is not known when it is compiled, so that it can become one kernel."""
+
+    def in_a_loop(args, length):
+        def again(k, found):
+            new = FUNCTIONS[name](args[0] + 0.01 * k, *args[1:])
+            return jax.tree.map(lambda a, b: (a + b).astype(a.dtype), found, new)
+
+        nothing = jax.tree.map(jnp.zeros_like, FUNCTIONS[name](*args))
+        return lax.fori_loop(0, length, again, nothing)
+
+    with jax.enable_x64(True):
+        batch = jnp.asarray(X)[:1], jnp.asarray(Y)[:1], jnp.asarray(AT)[:1]
+        expected, found = (
+            jax.jit(lambda batch, n, vmap=vmap: vmap(lambda x: in_a_loop(x, n))(batch))(batch, 3)
+            for vmap in (jax.vmap, vmap_last)
+        )
+        assert jax.tree.structure(found) == jax.tree.structure(expected)
+        for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+            assert (a.shape, a.dtype) == (b.shape, b.dtype)
+            np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_it_computes_what_vmap_does(name):
     def one(args):
         return FUNCTIONS[name](*args)
@@ -148,6 +173,91 @@ def test_the_many_are_last_in_the_loop():
     shapes = [v.aval.shape for eqn in body.eqns for v in eqn.outvars if v.aval.ndim > 1]
     assert shapes
     assert all(shape[-1] == 64 and 64 not in shape[:-1] for shape in shapes)
+
+
+def marks(one, *, alone):
+    """How many kernels are marked as such in the program of a loop of ``one``."""
+
+    def looped(x, n):
+        return vmap_last(lambda x: lax.fori_loop(0, n, lambda k, x: one(x, n), x))(x)
+
+    batch = jnp.ones((1 if alone else 2, 3))
+    return jax.jit(looped).lower(batch, 2).as_text().count("xla_cpu_small_call")
+
+
+def test_a_loop_of_one_alone_is_one_kernel():
+    def nested(x, n):
+        inner = lax.fori_loop(0, n, lambda k, x: jnp.exp(x), x)
+        return inner + lax.cond(n > 1, jnp.exp, jnp.tanh, x)
+
+    assert marks(nested, alone=True) == 1
+    assert marks(nested, alone=False) == 0
+
+
+def test_what_may_not_be_part_of_a_kernel_makes_none():
+    assert marks(lambda x, n: jnp.sort(x), alone=True) == 0
+
+
+UNNEEDED = {
+    "times 0": (np.ones((1, 3), int), lambda u: (u * 0).astype(float)),
+    "cut off": (np.ones((1, 3)), lambda u: jnp.concatenate([jnp.zeros(3), u])[:3]),
+    "never chosen": (
+        np.ones((1, 3)),
+        lambda u: lax.cond(jnp.asarray(True), lambda: 0 * u[:0].sum(), u.sum),
+    ),
+    "of nothing": (np.ones((1, 0)), jnp.sum),
+}
+
+
+@pytest.mark.parametrize("name", UNNEEDED)
+def test_a_kernel_may_have_arguments_that_it_does_not_need(name):
+    """XLA ends the process on such, unless they are used for something."""
+    unneeded, nothing_of = UNNEEDED[name]
+
+    def loop(batch, n):
+        def one(args):
+            return lax.fori_loop(0, n, lambda k, x: 0.5 * x + nothing_of(args[1]), args[0])
+
+        return vmap_last(one)(batch)
+
+    with jax.enable_x64(True):
+        batch = jnp.full((1, 3), 2.0), jnp.asarray(unneeded)
+        assert "xla_cpu_small_call" in jax.jit(loop).lower(batch, 3).as_text()
+        assert jax.jit(loop)(batch, 3).tolist() == [[0.25, 0.25, 0.25]]
+
+
+def features(x):
+    """An outer product of 12 and 7 numbers, and what a critic makes of it."""
+    rows, columns, weights = x[:12], x[12:19], x[19:187].reshape(2, 84)
+    product = outer_product(rows, columns)
+    errors = sum_of_row(weights * (0.9 * product[None] - 0.1))
+    return weights + errors[:, None] * product, jnp.sum(product[:5])
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_outer_products_are_summed_row_by_row(size):
+    x = np.random.default_rng(1).normal(size=(size, 187))
+
+    def in_a_loop(x, n):
+        return lax.fori_loop(0, n, lambda k, found: features(x + k), features(x))
+
+    with jax.enable_x64(True):
+        expected, found = (
+            jax.jit(lambda x, n, vmap=vmap: vmap(lambda x: in_a_loop(x, n))(x))(jnp.asarray(x), 2)
+            for vmap in (jax.vmap, vmap_last)
+        )
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12)
+        traced = str(jax.make_jaxpr(vmap_last(features))(jnp.asarray(x)))
+        assert f"f64[2,7,{size}] = reduce_sum[axes=(1,)" in traced
+
+
+def test_the_numbers_of_different_outer_products_meet():
+    def one(x):
+        return outer_product(x[:2], x[2:5]) + outer_product(x[:3], x[3:5])
+
+    x = jnp.asarray(RNG.normal(size=(1, 5)))
+    np.testing.assert_allclose(vmap_last(one)(x), jax.vmap(one)(x), rtol=1e-6)
 
 
 def test_what_is_asked_for_again_is_not_made_again():

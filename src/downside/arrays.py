@@ -93,6 +93,20 @@ def times_shared(matrix: np.ndarray, x: Any) -> Any:
     return xp.sum(x[..., None, :] * xp.asarray(matrix, x.dtype), axis=-1)
 
 
+def outer_product(rows: Any, columns: Any) -> Any:
+    """All products of two vectors, row by row, as one vector.
+
+    >>> outer_product(np.array([1, 2]), np.array([1, 10, 100])).tolist()
+    [1, 10, 100, 2, 20, 200]
+    """
+    return _by_name(outer_product_for_lanes)(rows, columns)
+
+
+def outer_product_for_lanes(rows: Any, columns: Any) -> Any:
+    """`outer_product`."""
+    return (rows[:, None] * columns).reshape(-1)
+
+
 def sum_of_row(x: Any) -> Any:
     """``x.sum(-1)``: sums of a few numbers, the sums of pairs of these, and so on.
 
@@ -102,20 +116,42 @@ def sum_of_row(x: Any) -> Any:
     >>> float(sum_of_row(np.arange(22.0)))
     231.0
     """
+    return _by_name(sum_of_row_for_lanes)(x)
+
+
+def sum_of_row_for_lanes(x: Any) -> Any:
+    """`sum_of_row`."""
     xp, n = array_module(x), x.shape[-1]
-    if n <= _LONGEST_SUM:
+    if n <= LONGEST_SUM:
         return xp.sum(x, axis=-1)
-    few = max(range(4, _LONGEST_SUM + 1), key=lambda few: (n % few == 0, -abs(few - 8)))
+    few = max(range(4, LONGEST_SUM + 1), key=lambda few: (n % few == 0, -abs(few - 8)))
     whole = n - n % few
     sums = xp.sum(x[..., :whole].reshape(*x.shape[:-1], whole // few, few), axis=-1)
+    total = sum_of_sums(sums)
+    return total if whole == n else total + sum_of_row_for_lanes(x[..., whole:])
+
+
+def sum_of_sums(sums: Any) -> Any:
+    """`sum_of_row`, by way of pairs."""
     half = sums.shape[-1] // 2
-    total = sum_of_row(sums[..., :half] + sums[..., half : 2 * half])
-    if sums.shape[-1] % 2:
-        total = total + sums[..., -1]
-    return total if whole == n else total + sum_of_row(x[..., whole:])
+    total = sum_of_row_for_lanes(sums[..., :half] + sums[..., half : 2 * half])
+    return total + sums[..., -1] if sums.shape[-1] % 2 else total
 
 
-_LONGEST_SUM = 16
+LONGEST_SUM = 16
+
+
+def _by_name(function: Callable[..., Any]) -> Callable[..., Any]:
+    """In code that JAX traces a call with a name, by which `lanes` knows what is meant."""
+
+    def call(*args: Any) -> Any:
+        if not any(map(is_traced, args)):
+            return function(*args)
+        import jax
+
+        return jax.jit(function)(*args)
+
+    return call
 
 
 def once(x: Any) -> Any:

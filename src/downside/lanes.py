@@ -5,9 +5,13 @@ which do not fill the registers of a processor. Here the same number of all of t
 side, and every operation is a loop over many equal ones. The function is written for one and
 traced once; then each of its operations is made with an axis more. Those that have no rule here
 are left to `jax.vmap`, which is right as well, and slower.
+
+One alone does not fill the registers so, and XLA would start a kernel for each of its operations,
+at a greater cost than that of the operation. Its loops become one kernel each (`_in_one_kernel`).
 """
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from functools import partial
 from math import prod
 from typing import Any, NamedTuple, TypeVar
@@ -16,18 +20,32 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import Jaxpr, JaxprEqn, Literal
+from jax.experimental.xla_metadata import set_xla_metadata
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
-from downside.arrays import is_traced, sum_of_row
+from downside.arrays import (
+    LONGEST_SUM,
+    is_traced,
+    once,
+    outer_product_for_lanes,
+    sum_of_row,
+    sum_of_row_for_lanes,
+    sum_of_sums,
+)
 
 Y = TypeVar("Y")
 
 
 class _Value(NamedTuple):
-    """An array, and whether each of the many has its own, along its last axis."""
+    """An array, and whether each of the many has its own, along its last axis.
+
+    ``in_rows`` are the same numbers with one axis more, for the rows of an outer product and of
+    what is computed from it; None where no rows are known.
+    """
 
     array: Any
     many: bool
+    in_rows: Any = None
 
 
 _Found = list[_Value] | None
@@ -57,6 +75,16 @@ def vmap_last(function: Callable[[Any], Y]) -> Callable[[Any], Y]:
         return jax.tree.structure(shapes).unflatten(arrays)
 
     return mapped
+
+
+def fits_one_kernel(function: Callable[..., Any], *args: Any) -> bool:
+    """Whether a loop of such a function becomes one kernel where there is one alone.
+
+    >>> import jax.numpy as jnp
+    >>> fits_one_kernel(jnp.exp, 0.0), fits_one_kernel(jnp.sort, jnp.arange(3))
+    (True, False)
+    """
+    return _fits_kernel(jax.make_jaxpr(function)(*args).jaxpr)
 
 
 def _run(
@@ -129,8 +157,10 @@ def _apply(eqn: JaxprEqn, values: list[_Value], size: int, memory: "_Memory") ->
     name = eqn.primitive.name
     with eqn.ctx.manager:
         if name in _CALLS:
+            rule = _RULES_BY_NAME.get(eqn.params.get("name", ""))
+            found = None if rule is None else rule(eqn, values, size)
             inner = eqn.params[_CALLS[name]]
-            return _run(inner.jaxpr, inner.consts, values, size, memory)
+            return found or _run(inner.jaxpr, inner.consts, values, size, memory)
         if not any(value.many for value in values):
             found = _bind(eqn, [value.array for value in values])
             return [_Value(x, many=False) for x in found]
@@ -188,7 +218,24 @@ _CALLS = {
 
 def _elementwise(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
     aval: Any = eqn.outvars[0].aval
-    return _made(eqn, [_in_shape(value, (*aval.shape, size)) for value in values])
+    found = _made(eqn, [_in_shape(value, (*aval.shape, size)) for value in values])
+    known = {value.in_rows.shape[-3:-1] for value in values if value.in_rows is not None}
+    if len(known) != 1:
+        return found
+    shape = (*aval.shape[:-1], *known.pop(), size)
+    [in_rows] = _bind(eqn, [_in_rows(value, shape) for value in values])
+    return [value._replace(in_rows=in_rows) for value in found]
+
+
+def _in_rows(value: _Value, shape: tuple[int, ...]) -> Any:
+    """In a shape that ends with rows, columns and the many."""
+    if value.in_rows is not None:
+        return jnp.broadcast_to(value.in_rows, shape)
+    array = jnp.asarray(value.array)
+    own = array.shape[:-1] if value.many else array.shape
+    many = array.shape[-1:] if value.many else (1,)
+    rows = shape[-3:-1] if own and own[-1] > 1 else (1, 1)
+    return jnp.broadcast_to(array.reshape(*own[:-1], *rows, *many), shape)
 
 
 def _same_axes(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
@@ -197,8 +244,17 @@ def _same_axes(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
 
 def _broadcast(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
     shape, axes = eqn.params["shape"], eqn.params["broadcast_dimensions"]
-    changed = {"shape": (*shape, size), "broadcast_dimensions": (*axes, len(shape))}
-    return _made(eqn, [values[0].array], **changed)
+
+    def among(x: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> list[_Value]:
+        changed = {"shape": (*shape, size), "broadcast_dimensions": (*axes, len(shape))}
+        return _made(eqn, [x], **changed)
+
+    [found] = among(values[0].array, shape, axes)
+    in_rows, last = values[0].in_rows, len(shape) - 1
+    if in_rows is not None and axes[-1] == last:
+        fine = (*shape[:-1], *in_rows.shape[-3:-1])
+        found = found._replace(in_rows=among(in_rows, fine, (*axes, last + 1))[0].array)
+    return [found]
 
 
 def _reshape(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
@@ -267,6 +323,30 @@ def _product(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
     return _run(traced.jaxpr, traced.consts, values, size)
 
 
+def _outer_product(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
+    rows, columns = (_as_many(value, size).array for value in values)
+    shape = len(rows), len(columns), size
+    if min(shape[:2]) == 1:
+        return None
+    rows, columns = jnp.broadcast_to(rows[:, None], shape), jnp.broadcast_to(columns, shape)
+    in_rows = rows * columns
+    if size > 1:
+        return [_Value(in_rows.reshape(-1, size), many=True, in_rows=in_rows)]
+    # In a loop over all numbers of one alone, each would find its row and column by a division.
+    flat = once(rows).reshape(-1, size) * once(columns).reshape(-1, size)
+    return [_Value(flat, many=True, in_rows=in_rows)]
+
+
+def _sum_of_row(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
+    """Where rows are known, first the sum of them all: side by side, also for one alone."""
+    in_rows, n = values[0].in_rows, values[0].array.shape[-2]
+    if in_rows is None or not in_rows.shape[-3] <= LONGEST_SUM < n:
+        return None
+    row = jnp.sum(in_rows, axis=-3)
+    traced = jax.make_jaxpr(sum_of_sums)(jax.ShapeDtypeStruct(row.shape[:-1], row.dtype))
+    return _run(traced.jaxpr, traced.consts, [_Value(row, many=True)], size)
+
+
 def _scan(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
     params, body = eqn.params, eqn.params["jaxpr"]
     n_consts, n_carry = params["num_consts"], params["num_carry"]
@@ -294,22 +374,60 @@ def _scan(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
 def _while(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
     params = eqn.params
     asked, body = params["cond_jaxpr"], params["body_jaxpr"]
-    n_asked, n_body = params["cond_nconsts"], params["body_nconsts"]
-    asked_consts, rest = values[:n_asked], values[n_asked:]
-    consts, begin = rest[:n_body], rest[n_body:]
-    carried, _ = _carried(body.jaxpr, consts, begin, [])
-    if _flows(asked.jaxpr, [*(value.many for value in asked_consts), *carried])[0]:
+    n_asked, n_consts = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
+    carried, _ = _carried(body.jaxpr, values[n_asked:n_consts], values[n_consts:], [])
+    if _flows(asked.jaxpr, [*(value.many for value in values[:n_asked]), *carried])[0]:
         return None  # each of the many would stop at a time of its own
 
-    def goes_on(carry: list[Any]) -> Any:
-        args = [*asked_consts, *_with(carry, carried)]
-        return _run(asked.jaxpr, asked.consts, args, size)[0].array
+    def loop(arrays: list[Any]) -> list[Any]:
+        given = _with(arrays, [value.many for value in values])
 
-    def step(carry: list[Any]) -> list[Any]:
-        args = [*consts, *_with(carry, carried)]
-        return _arrays(_run(body.jaxpr, body.consts, args, size), carried, size)
+        def goes_on(carry: list[Any]) -> Any:
+            args = [*given[:n_asked], *_with(carry, carried)]
+            return _run(asked.jaxpr, asked.consts, args, size)[0].array
 
-    return _with(lax.while_loop(goes_on, step, _arrays(begin, carried, size)), carried)
+        def step(carry: list[Any]) -> list[Any]:
+            args = [*given[n_asked:n_consts], *_with(carry, carried)]
+            return _arrays(_run(body.jaxpr, body.consts, args, size), carried, size)
+
+        return lax.while_loop(goes_on, step, _arrays(given[n_consts:], carried, size))
+
+    fits = size == 1 and _fits_kernel(body.jaxpr) and not _IN_KERNEL.get()
+    arrays = [value.array for value in values]
+    return _with(_in_one_kernel(loop, arrays) if fits else loop(arrays), carried)
+
+
+def _fits_kernel(jaxpr: Jaxpr) -> bool:
+    alike = _ALIKE.split()
+
+    def fits(eqn: JaxprEqn) -> bool:
+        inside = [x for x in eqn.params.values() if isinstance(x, ClosedJaxpr)]
+        inside += eqn.params.get("branches", ())
+        return eqn.primitive.name in alike and all(_fits_kernel(inner.jaxpr) for inner in inside)
+
+    return all(map(fits, jaxpr.eqns))
+
+
+def _in_one_kernel(loop: Callable[[list[Any]], list[Any]], arrays: list[Any]) -> list[Any]:
+    """A loop compiled as one kernel, as XLA does of its own with those of less than a kilobyte."""
+    places = [i for i, x in enumerate(arrays) if is_traced(x)]
+
+    def kernel(given: list[Any]) -> tuple[list[Any], list[Any]]:
+        full = dict(enumerate(arrays)) | dict(zip(places, given, strict=True))
+        return loop(list(full.values())), [x.reshape(-1)[:1] for x in given]
+
+    token = _IN_KERNEL.set(True)
+    try:
+        found, used = jax.jit(kernel)([arrays[i] for i in places])
+    finally:
+        _IN_KERNEL.reset(token)
+    # The mark is on the call, which all results come from.
+    found = [set_xla_metadata(x, xla_cpu_small_call="true", inlineable="false") for x in found]
+    # XLA ends the process where a kernel has an argument that it does not need; so all are used.
+    return lax.optimization_barrier((found, used))[0]
+
+
+_IN_KERNEL = ContextVar("_IN_KERNEL", default=False)
 
 
 def _cond(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
@@ -336,6 +454,14 @@ is_finite le lgamma log log1p logistic lt max min mul ne neg nextafter not or po
 reduce_precision regularized_incomplete_beta rem round rsqrt select_n shift_left
 shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh xor
 """
+_ALIKE = """
+abs add add_any and argmax broadcast_in_dim closed_call concatenate cond convert_element_type
+custom_jvp_call custom_vjp_call div dot_general dynamic_slice eq exp floor ge gt integer_pow iota
+is_finite jit le log lt max min mul ne neg nextafter not or pad reduce_and reduce_max reduce_min
+reduce_or reduce_sum reshape round scan select_n slice split sqrt squeeze stack stop_gradient sub
+tanh transpose while xor
+"""
+"""What rounds alike in a kernel and on its own; cosines and the functions of Beta do not."""
 _SAME_AXES = """
 argmax argmin concatenate cumlogsumexp cummax cummin cumprod cumsum reduce_and reduce_max
 reduce_min reduce_or reduce_prod reduce_sum rev split squeeze stack
@@ -353,6 +479,11 @@ _RULES: dict[str, Callable[[JaxprEqn, list[_Value], int], _Found]] = {
     "cond": _cond,
     **dict.fromkeys(_SAME_AXES.split(), _same_axes),
     **dict.fromkeys(_ELEMENTWISE.split(), _elementwise),
+}
+
+_RULES_BY_NAME = {
+    outer_product_for_lanes.__name__: _outer_product,
+    sum_of_row_for_lanes.__name__: _sum_of_row,
 }
 
 

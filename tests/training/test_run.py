@@ -182,9 +182,9 @@ def test_a_learner_has_the_same_bits_in_every_tile(name):
 
     for is_double in (False, True) if name in BOTH_WIDTHS else (False,):
         with jax.enable_x64(is_double):
-            few = bits_in(1)
-            for tile in (6, 32, 64, 100, 128) if name == "normalised" else (8, 128):
-                assert bits_in(tile) == few, (tile, is_double)
+            alone = bits_in(1)
+            for tile in (2, 6, 32, 64, 100, 128) if name == "normalised" else (2, 128):
+                assert bits_in(tile) == alone, (tile, is_double)
 
 
 def waves_of(obs):
@@ -207,6 +207,28 @@ def test_features_of_ones_own_have_the_same_bits_in_any_number():
     assert bits_among(7) == alone
     assert bits_among(70) == alone
     assert bits_among(1, tile=2) == alone
+
+
+SQUARES = online(Gibbs(Custom(lambda obs: obs**2, list("abcdef")), 11))
+
+
+@pytest.mark.parametrize(
+    ("make", "n", "tile"),
+    [
+        (TILED["normalised"], 1, 1),
+        (TILED["normalised"], 500, 128),
+        (TILED["Fourier"], 1, 2),
+        (TILED["recursive LSTD"], 1, 2),
+        (SQUARES, 1, 1),
+        (SQUARES, 500, 1),
+    ],
+    ids=str,
+)
+def test_one_steps_alone_where_that_is_one_kernel(make, n, tile):
+    """With code of one's own, which could round by the tile, it does so in any number."""
+    settings = run.stack([make(0.3)] * n)
+    keys = jax.vmap(jax.random.key)(np.arange(n))
+    assert run._tile((settings, run.start_all(settings, keys), keys), 1) == tile
 
 
 @pytest.mark.slow

@@ -13,10 +13,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from downside.agents.multiplier import Ascent, MultiplierRule
-from downside.arrays import is_traced
+from downside.arrays import is_traced, outer_product
 from downside.checks import check_choice, check_count, check_not_negative
 from downside.critics import Critic, Sarsa
-from downside.policies.base import Policy, outer_product
+from downside.policies.base import Policy
 from downside.records import carry_functions, record, static
 from downside.signals import Signal
 

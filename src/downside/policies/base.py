@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from downside.arrays import array_module, as_floats, draw_in_a_row
+from downside.arrays import array_module, as_floats, draw_in_a_row, outer_product
 
 
 class Policy(ABC):
@@ -88,11 +88,6 @@ def score_factors(
     """`Policy.factors` of the score alone, without the rows of the baseline."""
     rows, columns = policy.factors(params, obs, action, **options)
     return rows[: policy.n_params // columns.shape[0]], columns
-
-
-def outer_product(rows: Any, columns: Any) -> Any:
-    """All products of two vectors, row by row, as one vector."""
-    return (rows[:, None] * columns).reshape(-1)
 
 
 def draw_uniform(key: Any, shape: tuple[int, ...]) -> Any:

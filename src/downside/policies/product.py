@@ -7,14 +7,13 @@ from typing import Any, final
 
 import numpy as np
 
-from downside.arrays import array_module, once
+from downside.arrays import array_module, once, outer_product
 from downside.bases import Basis
 from downside.policies.base import (
     Policy,
     as_action,
     as_params,
     cast,
-    outer_product,
     score_factors,
 )
 from downside.policies.network import OutputPolicy

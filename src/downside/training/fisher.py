@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from downside.arrays import outer_product
 from downside.linear import MANY, conjugate_gradients, products, solve
 from downside.policies import Gibbs
-from downside.policies.base import Policy, outer_product, score_factors
+from downside.policies.base import Policy, score_factors
 from downside.records import record
 
 N_CONJUGATE = 20
