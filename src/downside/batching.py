@@ -21,13 +21,9 @@ from jax.sharding import Mesh, PartitionSpec
 P = ParamSpec("P")
 Y = TypeVar("Y")
 
-_FEW = 2  # one alone could round differently; in tiles of 4 some critics do
-# Larger tiles, and how many bytes may be in them: those with more wait for memory. 16 cost more
-# than 32; above 128, XLA splits operations.
-_MANY = {32: 3 * 2**17, 64: 2**18, 128: 2**18}
-# What a step costs, in bytes that a learner of a tile carries: of a tile besides its learners, of
-# one alone besides its bytes, and how many times more each of its bytes costs.
-_OVERHEAD, _OVERHEAD_ALONE, _BYTE_ALONE = 100_000, 4_000, 4
+_MANY = (8, 32, 64, 128)  # 16 cost more than 32; in larger ones XLA splits operations
+_OVERHEAD = 100_000  # what a step of a tile costs besides its learners, in bytes that these carry
+_CACHE = 2**18  # bytes; tiles above 32 that are larger wait for memory
 
 _OPTIONS = {
     # Copies of what a loop carries, such as the critics' traces.
@@ -72,42 +68,27 @@ def _known_options() -> dict[str, Any]:
     return {name: value for name, value in _OPTIONS.items() if is_known(name)}
 
 
-def fitting_tile(size: int, n_devices: int, n_bytes: int, *, alone: bool) -> int:
+def fitting_tile(size: int, n_devices: int, n_bytes: int) -> int:
     """The tile with which a device's share of ``size`` costs least, each of so many bytes.
 
-    A tile of 1 has to be possible (``alone``, see `lanes`); else the smallest is 2, for so few
-    only: in tiles of 8, others cost less together.
-
-    >>> [fitting_tile(size, 2, n_bytes=1600, alone=True) for size in (1, 20, 100, 5000)]
-    [1, 1, 64, 128]
-    >>> [fitting_tile(size, 2, n_bytes=1600, alone=False) for size in (1, 3, 20, 100, 5000)]
-    [2, 8, 32, 64, 128]
-    >>> [fitting_tile(5000, 2, n_bytes, alone=True) for n_bytes in (3200, 9000, 100_000)]
-    [64, 32, 1]
+    >>> [fitting_tile(size, n_devices=2, n_bytes=1600) for size in (1, 20, 100, 5000)]
+    [8, 32, 64, 128]
+    >>> [fitting_tile(5000, n_devices=2, n_bytes=n_bytes) for n_bytes in (3200, 100_000)]
+    [64, 32]
     """
-    if not alone and size <= _FEW:
-        return _FEW
     share = -(-size // n_devices)
-
-    def cost(tile: int) -> int:
-        if tile == 1:
-            return share * (_BYTE_ALONE * n_bytes + _OVERHEAD_ALONE)
-        return -(-share // tile) * (tile * n_bytes + _OVERHEAD)
-
-    fitting = [tile for tile, limit in _MANY.items() if tile * n_bytes <= limit]
-    return min([1, *fitting] if alone else [8, 32, *fitting], key=cost)
+    tiles = [tile for tile in _MANY if tile <= 32 or tile * n_bytes <= _CACHE]
+    return min(tiles, key=lambda tile: -(-share // tile) * (tile * n_bytes + _OVERHEAD))
 
 
-def full_tile(tile: int, *, alone: bool) -> int:
-    """The tile that is made where ``tile`` is asked for: 1 or 2, or the next multiple of 8.
+def full_tile(tile: int) -> int:
+    """The tile that is made where ``tile`` is asked for: the next multiple of 8.
 
-    The remainders of vectors that are not filled are rounded otherwise.
+    Vectors that are not filled are rounded otherwise.
 
-    >>> [full_tile(tile, alone=True) for tile in (1, 2, 3, 8, 50)]
-    [1, 2, 8, 8, 56]
+    >>> [full_tile(tile) for tile in (1, 8, 50)]
+    [8, 8, 56]
     """
-    if tile <= _FEW:
-        return tile if alone else _FEW
     return -(-tile // 8) * 8
 
 
@@ -144,27 +125,29 @@ def steady_tile(batch: Any) -> int:
     >>> [steady_tile(np.zeros((5, n), np.float32)) for n in (400, 10_000)]
     [64, 8]
     """
-    return max(tile for tile in (8, 32, 64) if tile == 8 or tile * bytes_of_one(batch) <= _MANY[64])
+    fitting = [tile for tile in _MANY if tile <= 64 and tile * _bytes_of_one(batch) <= _CACHE]
+    return max(fitting, default=_MANY[0])
 
 
 def map_tiles(
     function: Callable[[Any], Y],
     batch: Any,
     *,
-    tile: int,
+    tile: int | None = None,
     vmap: Callable[[Callable[[Any], Y]], Callable[[Any], Y]] = jax.vmap,
 ) -> Y:
     """Apply ``function`` along the first axis of ``batch``, ``tile`` at a time, on one device.
 
-    The batch is filled up to whole tiles with copies of its first entry, so that ``function`` is
-    compiled once; their results are dropped. Within a tile, ``vmap`` lays out the many:
-    `lanes.vmap_last` for long loops of small steps.
+    Without a ``tile``, one that fits is chosen. The batch is filled up to whole tiles with copies
+    of its first entry, so that ``function`` is compiled once; their results are dropped. Within a
+    tile, ``vmap`` lays out the many: `lanes.vmap_last` for long loops of small steps.
 
     >>> import jax.numpy as jnp
     >>> map_tiles(lambda x: x**2, jnp.arange(5), tile=2).tolist()
     [0, 1, 4, 9, 16]
     """
-    size = size_of(batch)
+    size = _size(batch)
+    tile = tile or fitting_tile(size, 1, _bytes_of_one(batch))
     n_tiles = -(-size // tile)
     full = _filled(batch, tile)
     tiles = jax.tree.map(lambda x: x.reshape(n_tiles, tile, *x.shape[1:]), full)
@@ -186,22 +169,21 @@ def map_batch(function: Callable[[Any], Y], batch: Any, *, tile: int) -> Y:
         check_vma=False,
     )
     mapped = in_tiles(_filled(batch, tile * len(devices)))
-    return jax.tree.map(lambda y: y[: size_of(batch)], mapped)
+    return jax.tree.map(lambda y: y[: _size(batch)], mapped)
 
 
-def spread(function: Callable[..., Y], batch: Any, *rest: Any, tile: int) -> Y:
+def spread(function: Callable[..., Y], batch: Any, *rest: Any, tile: int | None = None) -> Y:
     """``function(part, *rest)``, a `compiled` one, of each device's share of a batch; joined.
 
     Devices with a program each do not hinder one another, as they do in one program (`map_batch`).
     It is for long work: the program is compiled for each device.
 
     >>> import jax.numpy as jnp
-    >>> def add(part, y):
-    ...     return map_tiles(lambda x: x + y, part, tile=2)
-    >>> spread(add, jnp.arange(3), 1, tile=2).tolist()
+    >>> spread(lambda part, y: map_tiles(lambda x: x + y, part), jnp.arange(3), 1).tolist()
     [1, 2, 3]
     """
-    devices, size = jax.devices(), size_of(batch)
+    devices, size = jax.devices(), _size(batch)
+    tile = tile or fitting_tile(size, len(devices), _bytes_of_one(batch))
     n_tiles = -(-size // tile)
     n_parts = min(n_tiles, len(devices))
     if n_parts == 1:
@@ -216,7 +198,7 @@ def spread(function: Callable[..., Y], batch: Any, *rest: Any, tile: int) -> Y:
         with jax.enable_x64(is_double), jax.default_device(devices[i]):
             return jax.tree.map(_on_host, function(part, *rest))
 
-    found = list(_threads(len(devices)).map(one, range(size_of(full) // share)))
+    found = list(_threads(len(devices)).map(one, range(_size(full) // share)))
     return jax.tree.map(lambda *ys: np.concatenate(ys)[:size], *found)
 
 
@@ -231,19 +213,17 @@ def _on_host(leaf: Any) -> Any:
     return leaf if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else np.asarray(leaf)
 
 
-def size_of(batch: Any) -> int:
-    """How many there are."""
+def _size(batch: Any) -> int:
     return len(jax.tree.leaves(batch)[0])
 
 
-def bytes_of_one(batch: Any) -> int:
-    """What one of them carries."""
+def _bytes_of_one(batch: Any) -> int:
     return sum(x.size * x.dtype.itemsize // len(x) for x in jax.tree.leaves(batch))
 
 
 def _filled(batch: Any, multiple: int) -> Any:
     """With copies of the first entry up to a multiple."""
-    size = size_of(batch)
+    size = _size(batch)
     places = np.arange(size + -size % multiple)
     if len(places) == size:
         return batch

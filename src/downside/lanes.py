@@ -77,16 +77,6 @@ def vmap_last(function: Callable[[Any], Y]) -> Callable[[Any], Y]:
     return mapped
 
 
-def fits_one_kernel(function: Callable[..., Any], *args: Any) -> bool:
-    """Whether a loop of such a function becomes one kernel where there is one alone.
-
-    >>> import jax.numpy as jnp
-    >>> fits_one_kernel(jnp.exp, 0.0), fits_one_kernel(jnp.sort, jnp.arange(3))
-    (True, False)
-    """
-    return _fits_kernel(jax.make_jaxpr(function)(*args).jaxpr)
-
-
 def _run(
     jaxpr: Jaxpr,
     consts: Sequence[Any],
@@ -398,12 +388,13 @@ def _while(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
 
 
 def _fits_kernel(jaxpr: Jaxpr) -> bool:
-    alike = _ALIKE.split()
+    """Whether all there is has a rule here; XLA has more that cannot be part of a kernel."""
+    known = {*_RULES, *_CALLS, "iota"}
 
     def fits(eqn: JaxprEqn) -> bool:
         inside = [x for x in eqn.params.values() if isinstance(x, ClosedJaxpr)]
         inside += eqn.params.get("branches", ())
-        return eqn.primitive.name in alike and all(_fits_kernel(inner.jaxpr) for inner in inside)
+        return eqn.primitive.name in known and all(_fits_kernel(inner.jaxpr) for inner in inside)
 
     return all(map(fits, jaxpr.eqns))
 
@@ -454,14 +445,6 @@ is_finite le lgamma log log1p logistic lt max min mul ne neg nextafter not or po
 reduce_precision regularized_incomplete_beta rem round rsqrt select_n shift_left
 shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh xor
 """
-_ALIKE = """
-abs add add_any and argmax broadcast_in_dim closed_call concatenate cond convert_element_type
-custom_jvp_call custom_vjp_call div dot_general dynamic_slice eq exp floor ge gt integer_pow iota
-is_finite jit le log lt max min mul ne neg nextafter not or pad reduce_and reduce_max reduce_min
-reduce_or reduce_sum reshape round scan select_n slice split sqrt squeeze stack stop_gradient sub
-tanh transpose while xor
-"""
-"""What rounds alike in a kernel and on its own; cosines and the functions of Beta do not."""
 _SAME_AXES = """
 argmax argmin concatenate cumlogsumexp cummax cummin cumprod cumsum reduce_and reduce_max
 reduce_min reduce_or reduce_prod reduce_sum rev split squeeze stack

@@ -142,6 +142,12 @@ TILED = {
         period=200,
         pretraining=0,
     ),
+    "three bounds": lambda nu: ActorCritic(
+        PORTFOLIO,
+        POLICY,
+        (*SIGNALS, Proxy(Fixed(0.1), 0.99, 50), Proxy(TDError(), 0.99)),
+        (nu, nu, nu),
+    ),
     "true online": online(critic=TrueOnlineSarsa(0.9)),
     "GQ": online(critic=GQ(0.9)),
     "recursive LSTD": online(FEW_ACTIONS, critic=RecursiveLSTD(0.9)),
@@ -182,9 +188,9 @@ def test_a_learner_has_the_same_bits_in_every_tile(name):
 
     for is_double in (False, True) if name in BOTH_WIDTHS else (False,):
         with jax.enable_x64(is_double):
-            alone = bits_in(1)
-            for tile in (2, 6, 32, 64, 100, 128) if name == "normalised" else (2, 128):
-                assert bits_in(tile) == alone, (tile, is_double)
+            few = bits_in(8)
+            for tile in (32, 64, 100, 128) if name == "normalised" else (128,):
+                assert bits_in(tile) == few, (tile, is_double)
 
 
 def waves_of(obs):
@@ -209,26 +215,25 @@ def test_features_of_ones_own_have_the_same_bits_in_any_number():
     assert bits_among(1, tile=2) == alone
 
 
-SQUARES = online(Gibbs(Custom(lambda obs: obs**2, list("abcdef")), 11))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["normalised", "Fourier", "Beta", "network", "recursive LSTD"])
+def test_who_steps_alone_learns_the_same_in_any_number_and_nearly_as_in_a_tile(name):
+    def learnt(n, **options):
+        settings = run.stack([replace(TILED[name](0.3 + 0.1 * i), **options) for i in range(n)])
+        keys = jax.vmap(jax.random.key)(np.arange(n))
+        learners, report = run.advance(settings, run.start_all(settings, keys), keys, 0, 2)
+        assert not np.any(report.failed)
+        return learners
+
+    with jax.enable_x64(True):
+        alone = learnt(1, alone=True)
+        assert bits(learnt(3, alone=True), 0) == bits(alone, 0)
+        np.testing.assert_allclose(learnt(1).theta, alone.theta, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("make", "n", "tile"),
-    [
-        (TILED["normalised"], 1, 1),
-        (TILED["normalised"], 500, 128),
-        (TILED["Fourier"], 1, 2),
-        (TILED["recursive LSTD"], 1, 2),
-        (SQUARES, 1, 1),
-        (SQUARES, 500, 1),
-    ],
-    ids=str,
-)
-def test_one_steps_alone_where_that_is_one_kernel(make, n, tile):
-    """With code of one's own, which could round by the tile, it does so in any number."""
-    settings = run.stack([make(0.3)] * n)
-    keys = jax.vmap(jax.random.key)(np.arange(n))
-    assert run._tile((settings, run.start_all(settings, keys), keys), 1) == tile
+def test_who_steps_alone_has_no_tile():
+    with pytest.raises(ValueError, match="leave tile out"):
+        replace(TILED["normalised"](0.3), alone=True, tile=8)
 
 
 @pytest.mark.slow

@@ -8,7 +8,6 @@ whoever shares the batch and however many devices there are.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from typing import Any
 
 import jax
@@ -17,18 +16,8 @@ import numpy as np
 from jaxtyping import Array
 
 from downside.agents.actor_critic import ActorCritic
-from downside.batching import (
-    bytes_of_one,
-    compiled,
-    fitting_tile,
-    full_tile,
-    is_own,
-    map_tiles,
-    size_of,
-    spread,
-    steady_tile,
-)
-from downside.lanes import fits_one_kernel, vmap_last
+from downside.batching import compiled, full_tile, is_own, map_tiles, spread, steady_tile
+from downside.lanes import vmap_last
 from downside.records import record
 from downside.training import batch_learner, learner
 from downside.training.batches import Batches
@@ -83,7 +72,7 @@ def stack(settings: Sequence[Settings]) -> Settings:
 def start_all(settings: Settings, keys: Array) -> Any:
     """Every learner before its first step."""
     batch = settings, keys
-    return spread(_start_all, batch, tile=_start_tile(batch))
+    return spread(_start_all, batch, tile=_tile(batch))
 
 
 def block_periods(period: int) -> int:
@@ -99,7 +88,7 @@ def advance(
     The report counts from here on, or, unless ``fresh``, from where the last one began.
     """
     batch = settings, learners, keys
-    return spread(_advance, batch, first, last, fresh, tile=_tile(batch, len(jax.devices())))
+    return spread(_advance, batch, first, last, fresh, tile=_tile(batch))
 
 
 @record
@@ -158,7 +147,7 @@ def drive(
 def _start_all(batch: tuple[Settings, Array]) -> Any:
     settings = batch[0]
     way = _way(settings)
-    return map_tiles(lambda pair: typed(way.start(*pair)), batch, tile=_start_tile(batch))
+    return map_tiles(lambda pair: typed(way.start(*pair)), batch, tile=_tile(batch))
 
 
 @compiled
@@ -167,7 +156,7 @@ def _advance(
 ) -> tuple[Any, Report]:
     settings = batch[0]
     way = _way(settings)
-    vmap = vmap_last if _in_lanes(settings) else jax.vmap
+    vmap = jax.vmap if isinstance(settings, Batches) or settings.critic.has_matrix else vmap_last
     n_periods = block_periods(settings.period)
 
     def one(learner: tuple[Settings, Any, Array]) -> tuple[Any, Report]:
@@ -186,7 +175,7 @@ def _advance(
         state = jax.lax.fori_loop(first // n_periods, -(-last // n_periods), block, state)
         return typed(state), report_of(agent, state)
 
-    return map_tiles(one, batch, tile=_tile(batch, 1), vmap=vmap)
+    return map_tiles(one, batch, tile=_tile(batch), vmap=vmap)
 
 
 def report_of(agent: Settings, state: Any) -> Report:
@@ -223,41 +212,16 @@ def typed(state: Any) -> Any:
     return jax.tree.map(one, state)
 
 
-def _start_tile(batch: tuple[Any, ...]) -> int:
-    settings: Settings = batch[0]
-    return settings.tile if isinstance(settings, Batches) else steady_tile(batch)
-
-
-def _tile(batch: tuple[Any, ...], n_devices: int) -> int:
-    """By number; of one size where code that is not the library's could round by it."""
+def _tile(batch: tuple[Any, ...]) -> int | None:
+    """None: by number. Of one size where code that is not the library's could round by it."""
     settings: Settings = batch[0]
     if isinstance(settings, Batches):
         return settings.tile
-    alone = _in_lanes(settings) and _fits_alone(batch)
+    if settings.alone:
+        return 1
     if not is_own(settings):
-        return 1 if alone else steady_tile(batch)
-    if settings.tile is not None:
-        return full_tile(settings.tile, alone=alone)
-    return fitting_tile(size_of(batch), n_devices, bytes_of_one(batch), alone=alone)
-
-
-def _fits_alone(batch: tuple[Any, ...]) -> bool:
-    """Whether the steps of one learner can be one kernel."""
-    leaves, structure = jax.tree.flatten(batch)
-    return _fits(structure, *(jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in leaves))
-
-
-@cache
-def _fits(structure: Any, *leaves: Any) -> bool:
-    agent, state, key = structure.unflatten(leaves)
-
-    noise = jax.eval_shape(lambda agent, key: draw(agent, key, (agent.period,)), agent, key)
-    return fits_one_kernel(learner.run_period, agent, state, noise)
-
-
-def _in_lanes(settings: Settings) -> bool:
-    """Whether each number of all learners stands side by side; matrices want each learner's."""
-    return not isinstance(settings, Batches) and not settings.critic.has_matrix
+        return steady_tile(batch)
+    return None if settings.tile is None else full_tile(settings.tile)
 
 
 def _way(settings: Settings) -> Any:
