@@ -11,7 +11,7 @@ import pytest
 
 from downside.agents import ActorCritic
 from downside.bases import Custom, Polynomial
-from downside.batching import is_own, map_batch
+from downside.batching import compiled, is_own, map_batch
 from downside.environments import Consumption, Portfolio
 from downside.experiments import consumption_runs
 from downside.policies import Gibbs
@@ -87,3 +87,20 @@ def settings(env=Portfolio(), basis=Polynomial(6), target=Centralised(), **optio
 )
 def test_code_from_elsewhere_is_recognised(expected, made):
     assert is_own(made) is expected
+
+
+def test_an_inner_loop_sees_what_the_outer_one_carries():
+    """An option of XLA, which saved copies, took it for the next turn's."""
+
+    def one(x, n):
+        def turn(k, carry):
+            inner = jax.lax.scan(lambda s, _: (s * 0.9 + carry[1], None), carry[0], None, length=4)
+            return inner[0], carry[1] + 1.0
+
+        return jax.lax.fori_loop(0, n, turn, (x, 1.0))[0]
+
+    expected = 1.0
+    for turn in range(3):
+        for _ in range(4):
+            expected = expected * 0.9 + turn + 1.0
+    np.testing.assert_allclose(compiled(one)(jnp.ones(4), 3), expected, rtol=1e-5)

@@ -252,6 +252,37 @@ def test_outer_products_are_summed_row_by_row(size):
         assert f"f64[2,7,{size}] = reduce_sum[axes=(1,)" in traced
 
 
+TRANSFORMED = {
+    "products of each": lambda x: jax.vmap(outer_product)(x[:6].reshape(2, 3), x[:4].reshape(2, 2)),
+    "slope of a product": jax.grad(lambda x: jnp.sum(outer_product(x[:3], x[3:7]) ** 2)),
+    "slope of a sum": jax.grad(lambda x: sum_of_row(x[:20] ** 2)),
+    "sums of columns": lambda x: jax.vmap(sum_of_row, in_axes=1)(
+        jnp.broadcast_to(outer_product(x[:5], x[5:9])[:, None], (20, 20))
+        * outer_product(x[:5], x[5:9])
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_what_jax_makes_of_a_function_of_ours_is_not_taken_for_it(name):
+    x = jnp.asarray(np.random.default_rng(5).normal(size=(3, 30)), jnp.float32)
+    found, expected = (vmap(TRANSFORMED[name])(x) for vmap in (vmap_last, jax.vmap))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_asked_may_not_fit_a_kernel_either():
+    def one(x, n):
+        def goes_on(carry):
+            return jnp.sort(jnp.stack([carry[0], n]))[0] < n
+
+        return lax.while_loop(goes_on, lambda carry: (carry[0] + 1, carry[1] * 2.0), (0, x))
+
+    def looped(x, n):
+        return vmap_last(lambda x: one(x, n))(x)
+
+    assert jax.jit(looped)(jnp.ones((1, 3)), 2)[1].tolist() == [[4.0, 4.0, 4.0]]
+
+
 def test_the_numbers_of_different_outer_products_meet():
     def one(x):
         return outer_product(x[:2], x[2:5]) + outer_product(x[:3], x[3:5])

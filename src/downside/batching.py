@@ -26,8 +26,6 @@ _OVERHEAD = 100_000  # what a step of a tile costs besides its learners, in byte
 _CACHE = 2**18  # bytes; tiles above 32 that are larger wait for memory
 
 _OPTIONS = {
-    # Copies of what a loop carries, such as the critics' traces.
-    "xla_cpu_copy_insertion_use_region_analysis": True,
     # Sums by a library that is used for large arrays only, and adds up in another order.
     "xla_cpu_experimental_ynn_fusion_type": "",
     # The widest vectors that the processor has; the compiler's own choice is half of them.
@@ -36,7 +34,7 @@ _OPTIONS = {
 
 
 def compiled(function: Callable[P, Y]) -> Callable[P, Y]:
-    """`jax.jit` for functions that step many learners: fewer copies, wider vectors, steadier bits.
+    """`jax.jit` for functions that step many learners: wider vectors, steadier bits.
 
     >>> import jax.numpy as jnp
     >>> float(compiled(lambda x: x + 1.0)(jnp.asarray(2.0)))

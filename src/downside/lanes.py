@@ -147,7 +147,7 @@ def _apply(eqn: JaxprEqn, values: list[_Value], size: int, memory: "_Memory") ->
     name = eqn.primitive.name
     with eqn.ctx.manager:
         if name in _CALLS:
-            rule = _RULES_BY_NAME.get(eqn.params.get("name", ""))
+            rule = _rule_by_name(eqn)
             found = None if rule is None else rule(eqn, values, size)
             inner = eqn.params[_CALLS[name]]
             return found or _run(inner.jaxpr, inner.consts, values, size, memory)
@@ -235,7 +235,7 @@ def _same_axes(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
 def _broadcast(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
     shape, axes = eqn.params["shape"], eqn.params["broadcast_dimensions"]
 
-    def among(x: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> list[_Value]:
+    def among(x: Any, shape: Any, axes: Any) -> list[_Value]:
         changed = {"shape": (*shape, size), "broadcast_dimensions": (*axes, len(shape))}
         return _made(eqn, [x], **changed)
 
@@ -382,7 +382,8 @@ def _while(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
 
         return lax.while_loop(goes_on, step, _arrays(given[n_consts:], carried, size))
 
-    fits = size == 1 and _fits_kernel(body.jaxpr) and not _IN_KERNEL.get()
+    fits = size == 1 and not _IN_KERNEL.get()
+    fits = fits and _fits_kernel(asked.jaxpr) and _fits_kernel(body.jaxpr)
     arrays = [value.array for value in values]
     return _with(_in_one_kernel(loop, arrays) if fits else loop(arrays), carried)
 
@@ -464,10 +465,22 @@ _RULES: dict[str, Callable[[JaxprEqn, list[_Value], int], _Found]] = {
     **dict.fromkeys(_ELEMENTWISE.split(), _elementwise),
 }
 
-_RULES_BY_NAME = {
-    outer_product_for_lanes.__name__: _outer_product,
-    sum_of_row_for_lanes.__name__: _sum_of_row,
+_RULES_BY_NAME: dict[str, tuple[Callable[..., Any], Any]] = {
+    outer_product_for_lanes.__name__: (outer_product_for_lanes, _outer_product),
+    sum_of_row_for_lanes.__name__: (sum_of_row_for_lanes, _sum_of_row),
 }
+
+
+def _rule_by_name(eqn: JaxprEqn) -> Any:
+    """That of a function of ours; JAX keeps the name where it made another one of it."""
+    ours, rule = _RULES_BY_NAME.get(eqn.params.get("name", ""), (None, None))
+    if ours is None:
+        return None
+    try:
+        traced = jax.make_jaxpr(ours)(*(variable.aval for variable in eqn.invars))
+    except (TypeError, ValueError, IndexError):  # not even its arguments
+        return None
+    return rule if str(traced) == str(eqn.params["jaxpr"]) else None
 
 
 def _carried(
