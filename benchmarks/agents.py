@@ -18,13 +18,12 @@ def agent_of(
     n_actions=11,
     hidden=(),
     critic=None,
-    alone=False,
 ):
     """Learners of the paper's settings; what comes after the precision varies the portfolio's."""
     import downside as ds
     from downside.experiments import consumption_runs
 
-    options = {"way": "online", "n_seeds": n_learners, "precision": precision, "alone": alone}
+    options = {"way": "online", "n_seeds": n_learners, "precision": precision}
     if problem == "bandit":
         policy = ds.Gibbs(ds.OneHot(1), 3)
         return ds.NRCPO(

@@ -18,7 +18,6 @@ from benchmarks.venvs import SCRIPTS, venv
 PROBLEMS = ("portfolio", "consumption", "bandit")
 REFERENCE = "ours, 512, float32"
 VARIANTS = {  # of the portfolio's learners
-    "alone": {"alone": True},
     "network of 64 and 64": {"hidden": (64, 64)},
     "LSTD": {"critic": "RecursiveLSTD"},
     "Monte-Carlo": {"critic": "MonteCarlo"},

@@ -1,22 +1,14 @@
 import os
 import subprocess
 import sys
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 
-from downside.agents import ActorCritic
-from downside.bases import Custom, Polynomial
-from downside.batching import compiled, is_own, map_batch
-from downside.environments import Consumption, Portfolio
-from downside.experiments import consumption_runs
-from downside.policies import Gibbs
-from downside.records import record
-from downside.signals import Centralised, Proxy, Reward, as_target
+from downside.batching import compiled, map_batch
+from elementwise_functions import FUNCTIONS, ROUGH
 
 SCRIPT = """
 import jax, sys
@@ -54,41 +46,6 @@ def test_results_are_the_same_bits_for_any_tile_and_number_of_devices():
     assert len({bits(1, 64), bits(2, 64), bits(2, 5)}) == 1
 
 
-class Reading(NamedTuple):
-    scale: float
-
-    def __call__(self, obs, time):
-        return obs * self.scale
-
-
-@record
-class Market:
-    """Somebody's own environment."""
-
-
-def settings(env=Portfolio(), basis=Polynomial(6), target=Centralised(), **options):  # noqa: B008
-    signals = Reward(0.99), Proxy(as_target(target), 0.99, 50)
-    return ActorCritic(env, Gibbs(basis, 11), signals, (0.3,), **options)
-
-
-@pytest.mark.parametrize(
-    ("expected", "made"),
-    {
-        "the paper's": (True, settings()),
-        "a number": (True, settings(target=0.5)),
-        "a method of ours": (True, settings(target=Consumption().step_target)),
-        "a preset": (True, consumption_runs.FIGURE),
-        "features": (False, settings(basis=Custom(lambda obs: obs, list("abcdef")))),
-        "a target": (False, settings(target=lambda transition: 0.5)),
-        "a schedule": (False, settings(step_size=optax.linear_schedule(0.1, 0.0, 10))),
-        "values": (False, settings(value_features=Reading(2.0))),
-        "an environment": (False, settings(env=Market())),
-    }.values(),
-)
-def test_code_from_elsewhere_is_recognised(expected, made):
-    assert is_own(made) is expected
-
-
 def test_an_inner_loop_sees_what_the_outer_one_carries():
     """An option of XLA, which saved copies, took it for the next turn's."""
 
@@ -104,3 +61,26 @@ def test_an_inner_loop_sees_what_the_outer_one_carries():
         for _ in range(4):
             expected = expected * 0.9 + turn + 1.0
     np.testing.assert_allclose(compiled(one)(jnp.ones(4), 3), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("is_double", [False, True])
+@pytest.mark.parametrize("function", [jnp.arctan, lambda x: jax.jit(jnp.arctan2)(x, jnp.ones(64))])
+def test_arctangents_are_right(function, is_double):
+    """XLA's for vectors of 512 bits returns other numbers."""
+    x = np.linspace(-3.0, 3.0, 64)
+    with jax.enable_x64(is_double):
+        found = compiled(function)(jnp.asarray(x, float))
+    np.testing.assert_allclose(found, np.arctan(x), rtol=1e-12 if is_double else 1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", {**FUNCTIONS, **ROUGH})
+def test_what_is_compiled_computes_what_jit_does(name):
+    """But for roundings, however wide the vectors are."""
+    function = {**FUNCTIONS, **ROUGH}[name]
+    rng = np.random.default_rng(5)
+    with jax.enable_x64(True):
+        x = jnp.asarray(np.exp(rng.normal(size=64)) + 1.0)
+        np.testing.assert_allclose(compiled(function)(x), jax.jit(function)(x), rtol=1e-10)
+    x = x.astype(np.float32)
+    np.testing.assert_allclose(compiled(function)(x), jax.jit(function)(x), rtol=2e-4)

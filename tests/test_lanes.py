@@ -126,6 +126,12 @@ FUNCTIONS = {
 }
 
 
+def assert_close(a, b):
+    """To some roundings of numbers of order 1."""
+    atol = 1e-13 if a.dtype != np.float32 else 1e-6
+    np.testing.assert_allclose(a, b, rtol=atol, atol=atol)
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_one_alone_in_a_loop_computes_what_vmap_does(name):
     """Of a length that is not known when it is compiled, so that it can become one kernel."""
@@ -147,7 +153,7 @@ def test_one_alone_in_a_loop_computes_what_vmap_does(name):
         assert jax.tree.structure(found) == jax.tree.structure(expected)
         for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
             assert (a.shape, a.dtype) == (b.shape, b.dtype)
-            np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-13)
+            assert_close(a, b)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -161,7 +167,7 @@ def test_it_computes_what_vmap_does(name):
         assert jax.tree.structure(found) == jax.tree.structure(expected)
         for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
             assert (a.shape, a.dtype) == (b.shape, b.dtype)
-            np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-13)
+            assert_close(a, b)
 
 
 def test_the_many_are_last_in_the_loop():
@@ -173,57 +179,6 @@ def test_the_many_are_last_in_the_loop():
     shapes = [v.aval.shape for eqn in body.eqns for v in eqn.outvars if v.aval.ndim > 1]
     assert shapes
     assert all(shape[-1] == 64 and 64 not in shape[:-1] for shape in shapes)
-
-
-def marks(one, *, alone):
-    """How many kernels are marked as such in the program of a loop of ``one``."""
-
-    def looped(x, n):
-        return vmap_last(lambda x: lax.fori_loop(0, n, lambda k, x: one(x, n), x))(x)
-
-    batch = jnp.ones((1 if alone else 2, 3))
-    return jax.jit(looped).lower(batch, 2).as_text().count("xla_cpu_small_call")
-
-
-def test_a_loop_of_one_alone_is_one_kernel():
-    def nested(x, n):
-        inner = lax.fori_loop(0, n, lambda k, x: jnp.exp(x), x)
-        return inner + lax.cond(n > 1, jnp.exp, jnp.tanh, x)
-
-    assert marks(nested, alone=True) == 1
-    assert marks(nested, alone=False) == 0
-
-
-def test_what_may_not_be_part_of_a_kernel_makes_none():
-    assert marks(lambda x, n: jnp.sort(x), alone=True) == 0
-
-
-UNNEEDED = {
-    "times 0": (np.ones((1, 3), int), lambda u: (u * 0).astype(float)),
-    "cut off": (np.ones((1, 3)), lambda u: jnp.concatenate([jnp.zeros(3), u])[:3]),
-    "never chosen": (
-        np.ones((1, 3)),
-        lambda u: lax.cond(jnp.asarray(True), lambda: 0 * u[:0].sum(), u.sum),
-    ),
-    "of nothing": (np.ones((1, 0)), jnp.sum),
-}
-
-
-@pytest.mark.parametrize("name", UNNEEDED)
-def test_a_kernel_may_have_arguments_that_it_does_not_need(name):
-    """XLA ends the process on such, unless they are used for something."""
-    unneeded, nothing_of = UNNEEDED[name]
-
-    def loop(batch, n):
-        def one(args):
-            return lax.fori_loop(0, n, lambda k, x: 0.5 * x + nothing_of(args[1]), args[0])
-
-        return vmap_last(one)(batch)
-
-    with jax.enable_x64(True):
-        batch = jnp.full((1, 3), 2.0), jnp.asarray(unneeded)
-        assert "xla_cpu_small_call" in jax.jit(loop).lower(batch, 3).as_text()
-        assert jax.jit(loop)(batch, 3).tolist() == [[0.25, 0.25, 0.25]]
 
 
 def features(x):
@@ -268,19 +223,6 @@ def test_what_jax_makes_of_a_function_of_ours_is_not_taken_for_it(name):
     x = jnp.asarray(np.random.default_rng(5).normal(size=(3, 30)), jnp.float32)
     found, expected = (vmap(TRANSFORMED[name])(x) for vmap in (vmap_last, jax.vmap))
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-
-
-def test_what_is_asked_may_not_fit_a_kernel_either():
-    def one(x, n):
-        def goes_on(carry):
-            return jnp.sort(jnp.stack([carry[0], n]))[0] < n
-
-        return lax.while_loop(goes_on, lambda carry: (carry[0] + 1, carry[1] * 2.0), (0, x))
-
-    def looped(x, n):
-        return vmap_last(lambda x: one(x, n))(x)
-
-    assert jax.jit(looped)(jnp.ones((1, 3)), 2)[1].tolist() == [[4.0, 4.0, 4.0]]
 
 
 def test_the_numbers_of_different_outer_products_meet():

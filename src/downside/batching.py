@@ -1,36 +1,40 @@
 """One function of one thing, applied to many: tiles that stay in the cache, on every device.
 
 How a batch is laid out, and what the compiler must be told about it, is known here and in `lanes`
-alone. A tile is always filled up to its size. The tiles that are chosen for online learners round
-alike, as far as all code is the library's; others, and learners in batches, have tiles of one size.
-So the last bit of what one learner computes does not depend on how many there are.
+alone. A tile is always filled up to its size. Tiles differ in size only where all sizes round
+alike (`lanes.layout_of`). So the last bit of what one learner computes does not depend on how many
+there are.
 """
 
-import dataclasses
-import inspect
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial, wraps
+from functools import cache, wraps
 from typing import Any, ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import Jaxpr
 from jax.sharding import Mesh, PartitionSpec
+
+from downside.jaxprs import inside
 
 P = ParamSpec("P")
 Y = TypeVar("Y")
 
 _MANY = (8, 32, 64, 128)  # 16 cost more than 32; in larger ones XLA splits operations
 _OVERHEAD = 100_000  # what a step of a tile costs besides its learners, in bytes that these carry
+_OVERHEAD_OF_KERNEL = 1500  # the same for one alone as a kernel,
+_TIMES_OF_KERNEL = 4  # and what each of its bytes costs, since they fill the registers less
 _CACHE = 2**18  # bytes; tiles above 32 that are larger wait for memory
 
 _OPTIONS = {
     # Sums by a library that is used for large arrays only, and adds up in another order.
     "xla_cpu_experimental_ynn_fusion_type": "",
     # The widest vectors that the processor has; the compiler's own choice is half of them.
-    "xla_cpu_prefer_vector_width": 512,
+    (_WIDTH := "xla_cpu_prefer_vector_width"): 512,
 }
+_NARROW = {"atan", "atan2"}  # XLA's arctangent of its widest vectors returns other numbers
 
 
 def compiled(function: Callable[P, Y]) -> Callable[P, Y]:
@@ -40,20 +44,32 @@ def compiled(function: Callable[P, Y]) -> Callable[P, Y]:
     >>> float(compiled(lambda x: x + 1.0)(jnp.asarray(2.0)))
     3.0
     """
+    known = dict[Any, bool]()
 
     @cache
-    def program() -> Any:  # not before the first call: it starts JAX
-        return jax.jit(function, compiler_options=_known_options())
+    def program(is_wide: bool) -> Any:  # not before the first call: it starts JAX
+        options = _known_options() if is_wide else _known_options() - {_WIDTH}
+        return jax.jit(function, compiler_options={name: _OPTIONS[name] for name in options})
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> Y:
-        return program()(*args, **kwargs)
+        leaves, structure = jax.tree.flatten((args, kwargs))
+        kind = structure, jnp.result_type(float), *map(jax.typeof, leaves)
+        if kind not in known:
+            known[kind] = not _calls(program(True).trace(*args, **kwargs).jaxpr.jaxpr, _NARROW)
+        return program(known[kind])(*args, **kwargs)
 
     return call
 
 
+def _calls(jaxpr: Jaxpr, names: set[str]) -> bool:
+    return any(
+        e.primitive.name in names or any(_calls(i, names) for i in inside(e)) for e in jaxpr.eqns
+    )
+
+
 @cache
-def _known_options() -> dict[str, Any]:
+def _known_options() -> set[str]:
     """Those of `_OPTIONS` that this version of XLA understands."""
 
     def is_known(name: str) -> bool:
@@ -63,57 +79,38 @@ def _known_options() -> dict[str, Any]:
             return False
         return True
 
-    return {name: value for name, value in _OPTIONS.items() if is_known(name)}
+    return set(filter(is_known, _OPTIONS))
 
 
-def fitting_tile(size: int, n_devices: int, n_bytes: int) -> int:
+def fitting_tile(size: int, n_devices: int, n_bytes: int, *, kernel: bool = False) -> int:
     """The tile with which a device's share of ``size`` costs least, each of so many bytes.
 
+    ``kernel``: one alone is compiled as one kernel.
+
     >>> [fitting_tile(size, n_devices=2, n_bytes=1600) for size in (1, 20, 100, 5000)]
-    [8, 32, 64, 128]
+    [1, 32, 64, 128]
     >>> [fitting_tile(5000, n_devices=2, n_bytes=n_bytes) for n_bytes in (3200, 100_000)]
     [64, 32]
+    >>> [fitting_tile(10, 1, 1600, kernel=kernel) for kernel in (False, True)]
+    [32, 1]
     """
     share = -(-size // n_devices)
     tiles = [tile for tile in _MANY if tile <= 32 or tile * n_bytes <= _CACHE]
-    return min(tiles, key=lambda tile: -(-share // tile) * (tile * n_bytes + _OVERHEAD))
+    costs = {tile: -(-share // tile) * (tile * n_bytes + _OVERHEAD) for tile in tiles}
+    one = _TIMES_OF_KERNEL * n_bytes + _OVERHEAD_OF_KERNEL if kernel else n_bytes + _OVERHEAD
+    costs[1] = share * one
+    return min(costs, key=lambda tile: costs[tile])
 
 
 def full_tile(tile: int) -> int:
-    """The tile that is made where ``tile`` is asked for: the next multiple of 8.
+    """The tile that is made where ``tile`` is asked for: the next multiple of 8, or 1.
 
     Vectors that are not filled are rounded otherwise.
 
     >>> [full_tile(tile) for tile in (1, 8, 50)]
-    [8, 8, 56]
+    [1, 8, 56]
     """
-    return -(-tile // 8) * 8
-
-
-def is_own(value: Any) -> bool:
-    """Whether settings and all in them are of this library: no function or class from elsewhere.
-
-    >>> from downside.bases import Custom, Polynomial
-    >>> is_own(Polynomial(2)), is_own(Custom(np.abs, ["size"]))
-    (True, False)
-    """
-    if dataclasses.is_dataclass(value):
-        inside = [getattr(value, field.name) for field in dataclasses.fields(value)]
-        return _is_ours(type(value)) and all(map(is_own, inside))
-    if type(value) in (tuple, list):
-        return all(map(is_own, value))
-    if isinstance(value, partial):  # such as those in which JAX carries functions
-        return all(map(is_own, (value.func, *value.args, *value.keywords.values())))
-    if inspect.ismethod(value):
-        return is_own(value.__self__)
-    if inspect.isfunction(value):
-        return _is_ours(value) and inspect.unwrap(value).__closure__ is None
-    plain = str | int | float | np.ndarray | np.generic | jax.Array
-    return value is None or isinstance(value, plain)
-
-
-def _is_ours(code: Any) -> bool:
-    return code.__module__.startswith("downside.")
+    return 1 if tile == 1 else -(-tile // 8) * 8
 
 
 def steady_tile(batch: Any) -> int:
@@ -123,7 +120,7 @@ def steady_tile(batch: Any) -> int:
     >>> [steady_tile(np.zeros((5, n), np.float32)) for n in (400, 10_000)]
     [64, 8]
     """
-    fitting = [tile for tile in _MANY if tile <= 64 and tile * _bytes_of_one(batch) <= _CACHE]
+    fitting = [tile for tile in _MANY if tile <= 64 and tile * bytes_of_one(batch) <= _CACHE]
     return max(fitting, default=_MANY[0])
 
 
@@ -145,7 +142,7 @@ def map_tiles(
     [0, 1, 4, 9, 16]
     """
     size = _size(batch)
-    tile = tile or fitting_tile(size, 1, _bytes_of_one(batch))
+    tile = tile or fitting_tile(size, 1, bytes_of_one(batch))
     n_tiles = -(-size // tile)
     full = _filled(batch, tile)
     tiles = jax.tree.map(lambda x: x.reshape(n_tiles, tile, *x.shape[1:]), full)
@@ -181,13 +178,16 @@ def spread(function: Callable[..., Y], batch: Any, *rest: Any, tile: int | None 
     [1, 2, 3]
     """
     devices, size = jax.devices(), _size(batch)
-    tile = tile or fitting_tile(size, len(devices), _bytes_of_one(batch))
+    tile = tile or fitting_tile(size, len(devices), bytes_of_one(batch))
     n_tiles = -(-size // tile)
     n_parts = min(n_tiles, len(devices))
-    if n_parts == 1:
-        return function(batch, *rest)
     share = tile * -(-n_tiles // n_parts)
+    if size == share:
+        return function(batch, *rest)
+    # Before it is compiled, which would know what has been filled up and make another program.
     full = _filled(jax.tree.map(_on_host, batch), share)
+    if n_parts == 1:
+        return jax.tree.map(lambda y: _on_host(y)[:size], function(full, *rest))
 
     is_double = jnp.result_type(float) == np.float64  # a new thread would not know
 
@@ -215,7 +215,8 @@ def _size(batch: Any) -> int:
     return len(jax.tree.leaves(batch)[0])
 
 
-def _bytes_of_one(batch: Any) -> int:
+def bytes_of_one(batch: Any) -> int:
+    """How much one of a batch carries."""
     return sum(x.size * x.dtype.itemsize // len(x) for x in jax.tree.leaves(batch))
 
 

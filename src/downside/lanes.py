@@ -4,15 +4,13 @@
 which do not fill the registers of a processor. Here the same number of all of them stands side by
 side, and every operation is a loop over many equal ones. The function is written for one and
 traced once; then each of its operations is made with an axis more. Those that have no rule here
-are left to `jax.vmap`, which is right as well, and slower.
-
-One alone does not fill the registers so, and XLA would start a kernel for each of its operations,
-at a greater cost than that of the operation. Its loops become one kernel each (`_in_one_kernel`).
+are left to `jax.vmap`, which is right as well, and slower. Each operation is rounded by itself
+(`rounding`), so that the numbers of one are the same in tiles of every size, and the loops of one
+alone become one kernel each (`kernels`).
 """
 
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
-from functools import partial
+from functools import lru_cache, partial
 from math import prod
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,8 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.experimental.xla_metadata import set_xla_metadata
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+from jax.extend.core import Jaxpr, JaxprEqn, Literal
 
 from downside.arrays import (
     LONGEST_SUM,
@@ -32,6 +29,9 @@ from downside.arrays import (
     sum_of_row_for_lanes,
     sum_of_sums,
 )
+from downside.jaxprs import CALLS, ELEMENTWISE, SAME_AXES, carried, flows, is_of_matrices
+from downside.kernels import fits_kernel, has_kernel, in_one_kernel
+from downside.rounding import REWRITTEN, apart, rounded, rounds_alike
 
 Y = TypeVar("Y")
 
@@ -75,6 +75,40 @@ def vmap_last(function: Callable[[Any], Y]) -> Callable[[Any], Y]:
         return jax.tree.structure(shapes).unflatten(arrays)
 
     return mapped
+
+
+class Layout(NamedTuple):
+    """What `vmap_last` can do for a function: the same bits in ``alike`` tiles of any size, and a
+    ``kernel`` for one alone.
+    """
+
+    alike: bool
+    kernel: bool
+
+
+def layout_of(function: Callable[..., Any], batch: Any, *shared: Any) -> Layout:
+    """Of ``function(one, *shared)``, for each one of a batch.
+
+    >>> layout_of(lambda x, n: lax.fori_loop(0, n, lambda k, x: jnp.exp(x), x), jnp.ones((5, 2)), 3)
+    Layout(alike=True, kernel=True)
+    """
+    leaves, structure = jax.tree.flatten(batch)
+    kinds = tuple((x.shape[1:], x.dtype) for x in leaves)
+    kinds_of_shared = tuple(jnp.result_type(x) for x in shared)
+    return _layout_of(function, structure, kinds, kinds_of_shared, jnp.result_type(float))
+
+
+@lru_cache(100)
+def _layout_of(function: Any, structure: Any, kinds: Any, kinds_of_shared: Any, _: Any) -> Layout:
+    one = [jax.ShapeDtypeStruct(*kind) for kind in kinds]
+    shared = [jax.ShapeDtypeStruct((), dtype) for dtype in kinds_of_shared]
+
+    def called(leaves: list[Any], shared: list[Any]) -> Any:
+        return function(structure.unflatten(leaves), *shared)
+
+    jaxpr = jax.make_jaxpr(called)(one, shared).jaxpr
+    many = [True] * len(one) + [False] * len(shared)
+    return Layout(rounds_alike(jaxpr, many), has_kernel(jaxpr))
 
 
 def _run(
@@ -146,17 +180,29 @@ def _apply(eqn: JaxprEqn, values: list[_Value], size: int, memory: "_Memory") ->
     """One operation, as it was meant where it was traced."""
     name = eqn.primitive.name
     with eqn.ctx.manager:
-        if name in _CALLS:
+        if name in CALLS:
             rule = _rule_by_name(eqn)
             found = None if rule is None else rule(eqn, values, size)
-            inner = eqn.params[_CALLS[name]]
+            inner = eqn.params[CALLS[name]]
             return found or _run(inner.jaxpr, inner.consts, values, size, memory)
         if not any(value.many for value in values):
-            found = _bind(eqn, [value.array for value in values])
-            return [_Value(x, many=False) for x in found]
+            return [_Value(x, many=False) for x in _shared(eqn, [v.array for v in values])]
         rule = _RULES.get(name)
         found = None if rule is None else rule(eqn, values, size)
         return _left_to_jax(eqn, values) if found is None else found
+
+
+def _shared(eqn: JaxprEqn, arrays: list[Any]) -> Sequence[Any]:
+    """An operation on what all share; a row of the same number stays one that is known."""
+    known = [not is_traced(x) for x in arrays]
+    if eqn.primitive.name == "broadcast_in_dim" and all(known) and np.size(arrays[0]) == 1:
+        shape, dtype = eqn.params["shape"], jnp.result_type(arrays[0])
+        if prod(shape) <= _SMALL and not jnp.issubdtype(dtype, jax.dtypes.prng_key):
+            return [np.full(shape, np.asarray(arrays[0]).reshape(()), dtype)]
+    if eqn.primitive.name in ELEMENTWISE and not all(known):
+        constants = [x if is_known else None for x, is_known in zip(arrays, known, strict=True)]
+        return [rounded(eqn, arrays, constants)]
+    return _bind(eqn, arrays)
 
 
 def _bind(eqn: JaxprEqn, arrays: Sequence[Any], **changed: Any) -> Sequence[Any]:
@@ -198,22 +244,16 @@ def _in_shape(value: _Value, shape: tuple[int, ...]) -> Any:
     return lax.broadcast_in_dim(array, shape, axes)
 
 
-_CALLS = {
-    "jit": "jaxpr",
-    "closed_call": "call_jaxpr",
-    "custom_jvp_call": "call_jaxpr",
-    "custom_vjp_call": "call_jaxpr",
-}
-
-
 def _elementwise(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
     aval: Any = eqn.outvars[0].aval
-    found = _made(eqn, [_in_shape(value, (*aval.shape, size)) for value in values])
+    constants = [None if value.many else value.array for value in values]
+    arrays = [_in_shape(value, (*aval.shape, size)) for value in values]
+    found = _many([rounded(eqn, arrays, constants)])
     known = {value.in_rows.shape[-3:-1] for value in values if value.in_rows is not None}
     if len(known) != 1:
         return found
     shape = (*aval.shape[:-1], *known.pop(), size)
-    [in_rows] = _bind(eqn, [_in_rows(value, shape) for value in values])
+    in_rows = rounded(eqn, [_in_rows(value, shape) for value in values], constants)
     return [value._replace(in_rows=in_rows) for value in found]
 
 
@@ -229,7 +269,17 @@ def _in_rows(value: _Value, shape: tuple[int, ...]) -> Any:
 
 
 def _same_axes(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
-    return _made(eqn, [_as_many(value, size).array for value in values])
+    found = _made(eqn, [_as_many(value, size).array for value in values])
+    return (
+        _many([apart(x.array) for x in found])
+        if eqn.primitive.name in ("reduce_prod", "cumprod")
+        else found
+    )
+
+
+def _rewritten(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
+    traced = jax.make_jaxpr(REWRITTEN[eqn.primitive.name])(eqn.invars[0].aval)
+    return _run(traced.jaxpr, traced.consts, values, size)
 
 
 def _broadcast(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
@@ -293,9 +343,7 @@ def _product(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
     n_left, n_right = (aval.ndim - len(left_batch) - len(left_sums) for aval in avals)
     length = prod(avals[0].shape[axis] for axis in left_sums)
     result: Any = eqn.outvars[0].aval
-    free = result.shape[len(left_batch) :]
-    n_vectors = min(prod(free[:n_left]), prod(free[n_left:]))
-    if n_vectors > 8 and length > 16:  # two matrices: each product would be written down
+    if is_of_matrices(eqn):
         return None
 
     def arranged(x: Any, batch: Any, sums: Any, n_before: int, n_after: int) -> Any:
@@ -319,11 +367,11 @@ def _outer_product(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
     if min(shape[:2]) == 1:
         return None
     rows, columns = jnp.broadcast_to(rows[:, None], shape), jnp.broadcast_to(columns, shape)
-    in_rows = rows * columns
+    in_rows = apart(rows * columns)
     if size > 1:
         return [_Value(in_rows.reshape(-1, size), many=True, in_rows=in_rows)]
     # In a loop over all numbers of one alone, each would find its row and column by a division.
-    flat = once(rows).reshape(-1, size) * once(columns).reshape(-1, size)
+    flat = apart(once(rows).reshape(-1, size) * once(columns).reshape(-1, size))
     return [_Value(flat, many=True, in_rows=in_rows)]
 
 
@@ -342,91 +390,56 @@ def _scan(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
     n_consts, n_carry = params["num_consts"], params["num_carry"]
     consts, rest = values[:n_consts], values[n_consts:]
     begin, xs = rest[:n_carry], rest[n_carry:]
-    carried, found = _carried(body.jaxpr, consts, begin, xs)
+    flags, found = carried(body.jaxpr, *map(_flags, (consts, begin, xs)))
 
     def step(carry: list[Any], x: list[Any]) -> tuple[list[Any], list[Any]]:
-        args = [*consts, *_with(carry, carried), *_with(x, [value.many for value in xs])]
+        args = [*consts, *_with(carry, flags), *_with(x, _flags(xs))]
         after = _run(body.jaxpr, body.consts, args, size)
-        arrays = _arrays(after, [*carried, *found], size)
+        arrays = _arrays(after, [*flags, *found], size)
         return arrays[:n_carry], arrays[n_carry:]
 
     carry, ys = lax.scan(
         step,
-        _arrays(begin, carried, size),
+        _arrays(begin, flags, size),
         [value.array for value in xs],
         length=params["length"],
         reverse=params["reverse"],
         unroll=params["unroll"],
     )
-    return _with([*carry, *ys], [*carried, *found])
+    return _with([*carry, *ys], [*flags, *found])
 
 
 def _while(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
     params = eqn.params
     asked, body = params["cond_jaxpr"], params["body_jaxpr"]
     n_asked, n_consts = params["cond_nconsts"], params["cond_nconsts"] + params["body_nconsts"]
-    carried, _ = _carried(body.jaxpr, values[n_asked:n_consts], values[n_consts:], [])
-    if _flows(asked.jaxpr, [*(value.many for value in values[:n_asked]), *carried])[0]:
+    flags, _ = carried(body.jaxpr, *map(_flags, (values[n_asked:n_consts], values[n_consts:], [])))
+    if flows(asked.jaxpr, [*_flags(values[:n_asked]), *flags])[0]:
         return None  # each of the many would stop at a time of its own
 
     def loop(arrays: list[Any]) -> list[Any]:
-        given = _with(arrays, [value.many for value in values])
+        given = _with(arrays, _flags(values))
 
         def goes_on(carry: list[Any]) -> Any:
-            args = [*given[:n_asked], *_with(carry, carried)]
+            args = [*given[:n_asked], *_with(carry, flags)]
             return _run(asked.jaxpr, asked.consts, args, size)[0].array
 
         def step(carry: list[Any]) -> list[Any]:
-            args = [*given[n_asked:n_consts], *_with(carry, carried)]
-            return _arrays(_run(body.jaxpr, body.consts, args, size), carried, size)
+            args = [*given[n_asked:n_consts], *_with(carry, flags)]
+            return _arrays(_run(body.jaxpr, body.consts, args, size), flags, size)
 
-        return lax.while_loop(goes_on, step, _arrays(given[n_consts:], carried, size))
+        return lax.while_loop(goes_on, step, _arrays(given[n_consts:], flags, size))
 
-    fits = size == 1 and not _IN_KERNEL.get()
-    fits = fits and _fits_kernel(asked.jaxpr) and _fits_kernel(body.jaxpr)
     arrays = [value.array for value in values]
-    return _with(_in_one_kernel(loop, arrays) if fits else loop(arrays), carried)
-
-
-def _fits_kernel(jaxpr: Jaxpr) -> bool:
-    """Whether all there is has a rule here; XLA has more that cannot be part of a kernel."""
-    known = {*_RULES, *_CALLS, "iota"}
-
-    def fits(eqn: JaxprEqn) -> bool:
-        inside = [x for x in eqn.params.values() if isinstance(x, ClosedJaxpr)]
-        inside += eqn.params.get("branches", ())
-        return eqn.primitive.name in known and all(_fits_kernel(inner.jaxpr) for inner in inside)
-
-    return all(map(fits, jaxpr.eqns))
-
-
-def _in_one_kernel(loop: Callable[[list[Any]], list[Any]], arrays: list[Any]) -> list[Any]:
-    """A loop compiled as one kernel, as XLA does of its own with those of less than a kilobyte."""
-    places = [i for i, x in enumerate(arrays) if is_traced(x)]
-
-    def kernel(given: list[Any]) -> tuple[list[Any], list[Any]]:
-        full = dict(enumerate(arrays)) | dict(zip(places, given, strict=True))
-        return loop(list(full.values())), [x.reshape(-1)[:1] for x in given]
-
-    token = _IN_KERNEL.set(True)
-    try:
-        found, used = jax.jit(kernel)([arrays[i] for i in places])
-    finally:
-        _IN_KERNEL.reset(token)
-    # The mark is on the call, which all results come from.
-    found = [set_xla_metadata(x, xla_cpu_small_call="true", inlineable="false") for x in found]
-    # XLA ends the process where a kernel has an argument that it does not need; so all are used.
-    return lax.optimization_barrier((found, used))[0]
-
-
-_IN_KERNEL = ContextVar("_IN_KERNEL", default=False)
+    is_kernel = size == 1 and fits_kernel(asked.jaxpr) and fits_kernel(body.jaxpr)
+    return _with(in_one_kernel(loop, arrays) if is_kernel else loop(arrays), flags)
 
 
 def _cond(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
     index, *args = values
     if index.many:
         return None
-    flags = [value.many for value in args]
+    flags = _flags(args)
 
     def one(branch: Any) -> Callable[..., list[Any]]:
         def run(*arrays: Any) -> list[Any]:
@@ -439,17 +452,6 @@ def _cond(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
     return _many(lax.switch(index.array, branches, *(value.array for value in args)))
 
 
-_ELEMENTWISE = """
-abs acos acosh add add_any and asin asinh atan atan2 atanh cbrt ceil clamp convert_element_type copy
-cos cosh digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt igamma igammac integer_pow
-is_finite le lgamma log log1p logistic lt max min mul ne neg nextafter not or polygamma pow
-reduce_precision regularized_incomplete_beta rem round rsqrt select_n shift_left
-shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh xor
-"""
-_SAME_AXES = """
-argmax argmin concatenate cumlogsumexp cummax cummin cumprod cumsum reduce_and reduce_max
-reduce_min reduce_or reduce_prod reduce_sum rev split squeeze stack
-"""
 _RULES: dict[str, Callable[[JaxprEqn, list[_Value], int], _Found]] = {
     "broadcast_in_dim": _broadcast,
     "reshape": _reshape,
@@ -461,8 +463,9 @@ _RULES: dict[str, Callable[[JaxprEqn, list[_Value], int], _Found]] = {
     "scan": _scan,
     "while": _while,
     "cond": _cond,
-    **dict.fromkeys(_SAME_AXES.split(), _same_axes),
-    **dict.fromkeys(_ELEMENTWISE.split(), _elementwise),
+    **dict.fromkeys(SAME_AXES, _same_axes),
+    **dict.fromkeys(ELEMENTWISE, _elementwise),
+    **dict.fromkeys(REWRITTEN, _rewritten),
 }
 
 _RULES_BY_NAME: dict[str, tuple[Callable[..., Any], Any]] = {
@@ -483,27 +486,8 @@ def _rule_by_name(eqn: JaxprEqn) -> Any:
     return rule if str(traced) == str(eqn.params["jaxpr"]) else None
 
 
-def _carried(
-    body: Jaxpr, consts: Sequence[_Value], begin: Sequence[_Value], xs: Sequence[_Value]
-) -> tuple[list[bool], list[bool]]:
-    """Which of what a loop carries, and of what it leaves behind, the many have their own of."""
-    carried = [value.many for value in begin]
-    while True:
-        flags = [*(value.many for value in consts), *carried, *(value.many for value in xs)]
-        found = _flows(body, flags)
-        after = [a or b for a, b in zip(carried, found, strict=False)]
-        if after == carried:
-            return carried, found[len(carried) :]
-        carried = after
-
-
-def _flows(jaxpr: Jaxpr, flags: Sequence[bool]) -> list[bool]:
-    """Which results depend on what the many have their own of."""
-    many = {variable for variable, flag in zip(jaxpr.invars, flags, strict=True) if flag}
-    for eqn in jaxpr.eqns:
-        if any(not isinstance(v, Literal) and v in many for v in eqn.invars):
-            many |= set(eqn.outvars)
-    return [not isinstance(v, Literal) and v in many for v in jaxpr.outvars]
+def _flags(values: Sequence[_Value]) -> list[bool]:
+    return [value.many for value in values]
 
 
 def _with(arrays: Sequence[Any], flags: Sequence[bool]) -> list[_Value]:

@@ -31,6 +31,7 @@ from downside.critics import (
 )
 from downside.environments import Bandit, Consumption, Portfolio
 from downside.experiments import consumption_runs
+from downside.lanes import Layout, layout_of
 from downside.policies import Beta, Gibbs, Product, SquashedGaussian
 from downside.signals import Centralised, Fixed, Proxy, Reward, TDError
 from downside.training import run
@@ -134,7 +135,7 @@ def online(policy=POLICY, **options):
 
 TILED = {
     "normalised": online(),
-    "plain": online(direction="plain"),
+    "plain": online(direction="plain", multiplier=PID(rate=0.1)),
     "Fourier": online(Gibbs(Fourier(np.zeros(6), np.full(6, 2.0), order=1), 11)),
     "network": online(Gibbs(Polynomial(6), 11, hidden=(18,)), step_rule="kl"),
     "Beta": lambda nu: replace(
@@ -149,7 +150,8 @@ TILED = {
         (nu, nu, nu),
     ),
     "true online": online(critic=TrueOnlineSarsa(0.9)),
-    "GQ": online(critic=GQ(0.9)),
+    "GQ": online(Gibbs(Polynomial(6, 2), 11), critic=GQ(0.9)),
+    "penalised": online(penalised=True),
     "recursive LSTD": online(FEW_ACTIONS, critic=RecursiveLSTD(0.9)),
     "LSTD": online(FEW_ACTIONS, critic=LSTD(0.9)),
     "least squares": online(FEW_ACTIONS, critic=MonteCarloLeastSquares()),
@@ -168,7 +170,7 @@ TILED = {
         multiplier=PID(rate=0.1),
     ),
 }
-BOTH_WIDTHS = ("normalised", "true online", "recursive LSTD")
+BOTH_WIDTHS = ("normalised", "plain", "true online", "GQ", "penalised", "recursive LSTD")
 
 
 @pytest.mark.slow
@@ -188,20 +190,35 @@ def test_a_learner_has_the_same_bits_in_every_tile(name):
 
     for is_double in (False, True) if name in BOTH_WIDTHS else (False,):
         with jax.enable_x64(is_double):
-            few = bits_in(8)
-            for tile in (32, 64, 100, 128) if name == "normalised" else (128,):
-                assert bits_in(tile) == few, (tile, is_double)
+            alone = bits_in(1)
+            for tile in (5, 8, 32, 64, 128) if name == "normalised" else (8, 128):
+                assert bits_in(tile) == alone, (tile, is_double)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TILED)
+def test_one_learner_is_one_kernel(name):
+    """But for critics that carry matrices."""
+    settings = run.stack([TILED[name](0.3)])
+    keys = jax.vmap(jax.random.key)(np.arange(1))
+    batch = settings, run.start_all(settings, keys), keys
+    has_matrix = settings.critic.has_matrix
+    if not has_matrix:
+        assert layout_of(run.advance_one, batch, 0, 1, True) == Layout(alike=True, kernel=True)
+    assert (run.tile_of(run.advance_one, batch, 0, 1, True) == 1) is not has_matrix
 
 
 def waves_of(obs):
-    """Rounded otherwise in a tile of 2 than in larger ones."""
+    """Where the compiler may round products or not, and did by the tile."""
     bent = obs + np.cos(1.0) * jnp.sin(obs * WAVES[:, 0]) * obs[-1]
     return jnp.log1p((bent @ WAVES) ** 2)
 
 
 @pytest.mark.slow
-def test_features_of_ones_own_have_the_same_bits_in_any_number():
-    make = online(Gibbs(Custom(waves_of, list("abcdefghi")), 11))
+@pytest.mark.parametrize("features", [waves_of, lambda obs: jnp.arctan(waves_of(obs))])
+def test_features_of_ones_own_have_the_same_bits_in_any_number(features):
+    """The second rounds by the tile, which is then of one size."""
+    make = online(Gibbs(Custom(features, list("abcdefghi")), 11))
 
     def bits_among(n, tile=None):
         settings = run.stack([replace(make(0.3 + 0.1 * i), tile=tile) for i in range(n)])
@@ -213,27 +230,6 @@ def test_features_of_ones_own_have_the_same_bits_in_any_number():
     assert bits_among(7) == alone
     assert bits_among(70) == alone
     assert bits_among(1, tile=2) == alone
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["normalised", "Fourier", "Beta", "network", "recursive LSTD"])
-def test_who_steps_alone_learns_the_same_in_any_number_and_nearly_as_in_a_tile(name):
-    def learnt(n, **options):
-        settings = run.stack([replace(TILED[name](0.3 + 0.1 * i), **options) for i in range(n)])
-        keys = jax.vmap(jax.random.key)(np.arange(n))
-        learners, report = run.advance(settings, run.start_all(settings, keys), keys, 0, 2)
-        assert not np.any(report.failed)
-        return learners
-
-    with jax.enable_x64(True):
-        alone = learnt(1, alone=True)
-        assert bits(learnt(3, alone=True), 0) == bits(alone, 0)
-        np.testing.assert_allclose(learnt(1).theta, alone.theta, rtol=1e-6, atol=1e-9)
-
-
-def test_who_steps_alone_has_no_tile():
-    with pytest.raises(ValueError, match="leave tile out"):
-        replace(TILED["normalised"](0.3), alone=True, tile=8)
 
 
 @pytest.mark.slow

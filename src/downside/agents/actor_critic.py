@@ -57,9 +57,7 @@ class ActorCritic:
     follows: the sampled discounted sum of the episode, the critic at its start, or the sampled
     shortfall of the return ("lpm") below ``lpm_target`` (None: the running mean return).
     ``penalised`` learns one critic on reward - multiplier . constraints (Tessler et al.). So many
-    learners are stepped together as fit their number, or about ``tile``; see `batching`. Or each
-    is stepped ``alone``, compiled as one kernel, which for a few costs a fraction; last bits are
-    then others.
+    learners are stepped together as fit their number, or about ``tile``; see `batching`.
     """
 
     env: Any
@@ -82,7 +80,6 @@ class ActorCritic:
     measure: Measure = static(default="sampled")
     penalised: bool = static(default=False)
     tile: int | None = static(default=None, later=True)
-    alone: bool = static(default=False, later=True)
 
     def __post_init__(self) -> None:
         carry_functions(self, "step_size", "value_features")
@@ -92,8 +89,6 @@ class ActorCritic:
         check_count("period", self.period, least=1)
         if self.tile is not None:
             check_count("tile", self.tile, least=1)
-            if self.alone:
-                raise ValueError("alone=True steps learners one by one; leave tile out")
         if not callable(self.step_size):
             check_not_negative("step_size", self.step_size)
         check_not_negative("pretraining", self.pretraining)

@@ -16,8 +16,16 @@ import numpy as np
 from jaxtyping import Array
 
 from downside.agents.actor_critic import ActorCritic
-from downside.batching import compiled, full_tile, is_own, map_tiles, spread, steady_tile
-from downside.lanes import vmap_last
+from downside.batching import (
+    bytes_of_one,
+    compiled,
+    fitting_tile,
+    full_tile,
+    map_tiles,
+    spread,
+    steady_tile,
+)
+from downside.lanes import layout_of, vmap_last
 from downside.records import record
 from downside.training import batch_learner, learner
 from downside.training.batches import Batches
@@ -72,7 +80,7 @@ def stack(settings: Sequence[Settings]) -> Settings:
 def start_all(settings: Settings, keys: Array) -> Any:
     """Every learner before its first step."""
     batch = settings, keys
-    return spread(_start_all, batch, tile=_tile(batch))
+    return spread(_start_all, batch, tile=tile_of(start_one, batch, n_devices=len(jax.devices())))
 
 
 def block_periods(period: int) -> int:
@@ -87,8 +95,9 @@ def advance(
 
     The report counts from here on, or, unless ``fresh``, from where the last one began.
     """
-    batch = settings, learners, keys
-    return spread(_advance, batch, first, last, fresh, tile=_tile(batch))
+    batch, rest = (settings, learners, keys), (first, last, fresh)
+    tile = tile_of(advance_one, batch, *rest, n_devices=len(jax.devices()))
+    return spread(_advance, batch, *rest, tile=tile)
 
 
 @record
@@ -145,37 +154,40 @@ def drive(
 
 @compiled
 def _start_all(batch: tuple[Settings, Array]) -> Any:
-    settings = batch[0]
-    way = _way(settings)
-    return map_tiles(lambda pair: typed(way.start(*pair)), batch, tile=_tile(batch))
+    return _map(start_one, batch)
 
 
 @compiled
 def _advance(
     batch: tuple[Settings, Any, Array], first: Any, last: Any, fresh: Any
 ) -> tuple[Any, Report]:
-    settings = batch[0]
-    way = _way(settings)
-    vmap = jax.vmap if isinstance(settings, Batches) or settings.critic.has_matrix else vmap_last
-    n_periods = block_periods(settings.period)
+    return _map(advance_one, batch, first, last, fresh)
 
-    def one(learner: tuple[Settings, Any, Array]) -> tuple[Any, Report]:
-        agent, state, key = learner
 
-        def block(i: Array, state: Any) -> Any:
-            noise = draw(agent, jax.random.fold_in(key, i), (n_periods, agent.period))
+def start_one(one: tuple[Settings, Array]) -> Any:
+    """One learner before its first step."""
+    return typed(_way(one[0]).start(*one))
 
-            def period(j: Array, state: Any) -> Any:
-                return way.run_period(agent, state, jax.tree.map(lambda x: x[j], noise))
 
-            begin, end = (jnp.clip(at - i * n_periods, 0, n_periods) for at in (first, last))
-            return jax.lax.fori_loop(begin, end, period, state)
+def advance_one(
+    one: tuple[Settings, Any, Array], first: Any, last: Any, fresh: Any
+) -> tuple[Any, Report]:
+    """`advance` of one learner."""
+    agent, state, key = one
+    n_periods = block_periods(agent.period)
 
-        state = where(fresh, clear_progress(state), state)
-        state = jax.lax.fori_loop(first // n_periods, -(-last // n_periods), block, state)
-        return typed(state), report_of(agent, state)
+    def block(i: Array, state: Any) -> Any:
+        noise = draw(agent, jax.random.fold_in(key, i), (n_periods, agent.period))
 
-    return map_tiles(one, batch, tile=_tile(batch), vmap=vmap)
+        def period(j: Array, state: Any) -> Any:
+            return _way(agent).run_period(agent, state, jax.tree.map(lambda x: x[j], noise))
+
+        begin, end = (jnp.clip(at - i * n_periods, 0, n_periods) for at in (first, last))
+        return jax.lax.fori_loop(begin, end, period, state)
+
+    state = where(fresh, clear_progress(state), state)
+    state = jax.lax.fori_loop(first // n_periods, -(-last // n_periods), block, state)
+    return typed(state), report_of(agent, state)
 
 
 def report_of(agent: Settings, state: Any) -> Report:
@@ -212,16 +224,30 @@ def typed(state: Any) -> Any:
     return jax.tree.map(one, state)
 
 
-def _tile(batch: tuple[Any, ...]) -> int | None:
-    """None: by number. Of one size where code that is not the library's could round by it."""
+def _map(function: Callable[..., Any], batch: tuple[Any, ...], *rest: Any) -> Any:
+    vmap = vmap_last if _in_lanes(batch[0]) else jax.vmap
+    tile = tile_of(function, batch, *rest)
+    return map_tiles(lambda one: function(one, *rest), batch, tile=tile, vmap=vmap)
+
+
+def tile_of(
+    function: Callable[..., Any], batch: tuple[Any, ...], *rest: Any, n_devices: int = 1
+) -> int:
+    """As fits their number; of one size where the last bits of one could depend on it."""
     settings: Settings = batch[0]
     if isinstance(settings, Batches):
         return settings.tile
-    if settings.alone:
-        return 1
-    if not is_own(settings):
+    layout = layout_of(function, batch, *rest)
+    if not (_in_lanes(settings) and layout.alike):
         return steady_tile(batch)
-    return None if settings.tile is None else full_tile(settings.tile)
+    if settings.tile is not None:
+        return full_tile(settings.tile)
+    size, n_bytes = len(jax.tree.leaves(batch)[0]), bytes_of_one(batch)
+    return fitting_tile(size, n_devices, n_bytes, kernel=layout.kernel)
+
+
+def _in_lanes(settings: Settings) -> bool:
+    return not isinstance(settings, Batches) and not settings.critic.has_matrix
 
 
 def _way(settings: Settings) -> Any:

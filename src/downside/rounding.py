@@ -1,0 +1,172 @@
+"""Operations that are rounded by themselves, so that no last bit depends on what is around them.
+
+A processor can multiply and add in one instruction, which does not round the product. Where the
+compiler uses it depends on what else stands in a loop and on how long the loop is; so the last bit
+of a formula would depend on how many compute it side by side. Here a number is added to every
+product that is too small for XLA, which computes with such numbers as with 0: nothing changes, but
+the one instruction is spent on it, and the sum that follows is rounded by itself. What is computed
+is then what NumPy computes.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend.core import Jaxpr, JaxprEqn
+
+from downside.arrays import is_traced
+from downside.jaxprs import (
+    CALLS,
+    ELEMENTWISE,
+    SAME_AXES,
+    SHAPED,
+    carried,
+    flags_of,
+    flows,
+    is_of_matrices,
+)
+
+
+def rounded(eqn: JaxprEqn, arrays: Sequence[Any], constants: Sequence[Any]) -> Any:
+    """The result of an elementwise operation.
+
+    ``constants``: the arguments whose numbers XLA may know, None for the others.
+    """
+    name, n_constants = eqn.primitive.name, sum(x is not None for x in constants)
+    if name in _SUMS and n_constants == 1 and _is_guarded(arrays[0]):
+        return _sum_with_constant(name, arrays, is_first=constants[0] is not None)
+    result = eqn.primitive.bind(*arrays, **eqn.params)
+    if name not in _PRODUCTS or (name in ("mul", "div") and any(map(_is_power_of_two, constants))):
+        return result
+    return apart(result)
+
+
+def apart(product: Any) -> Any:
+    """A product that is rounded before anything is added to it.
+
+    >>> float(apart(jnp.asarray(0.0))), float(apart(jnp.asarray(0.3))) == float(jnp.asarray(0.3))
+    (0.0, True)
+    """
+    if not _is_guarded(product):
+        return product
+    return lax.add(product, lax.full_like(product, np.nextafter(0, 1, dtype=product.dtype)))
+
+
+def _is_guarded(x: Any) -> bool:
+    return str(jnp.result_type(x)) in _WIDTHS and jax.default_backend() == "cpu"
+
+
+def _is_power_of_two(x: Any) -> bool:
+    """Whether a product with it is exact. XLA may leave it out, and add up what is left."""
+    if x is None or is_traced(x) or not jnp.issubdtype(jnp.result_type(x), jnp.floating):
+        return False
+    return bool(np.all(np.isin(np.abs(np.frexp(np.asarray(x))[0]), (0.0, 0.5))))
+
+
+def _sum_with_constant(name: str, arrays: Sequence[Any], *, is_first: bool) -> Any:
+    """As a difference from the constant: XLA adds up the constants of sums, `apart`'s too."""
+    number, x = arrays if is_first else reversed(arrays)
+    if name == "sub":
+        return lax.sub(number, x) if is_first else lax.neg(lax.sub(number, x))
+    return lax.neg(lax.sub(lax.neg(number), x))
+
+
+_SUMS = {"add", "add_any", "sub"}
+_PRODUCTS = {"mul", "div", "square", "sqrt", "integer_pow", "pow"}
+"""What XLA makes products of; it divides by a constant, and by a root, in that way."""
+
+_WIDTHS = {"float32", "float64"}
+
+
+def _log(x: Any) -> Any:
+    """log x = e log 2 + 2 artanh s with x = m 2^e, s = (m - 1) / (m + 1), m between sqrt(1/2) and
+    sqrt(2); the largest parts are added last.
+    """
+    kind = jnp.finfo(x.dtype)
+    bits = lax.bitcast_convert_type(x, f"int{kind.bits}")
+    middle = np.sqrt(0.5).astype(x.dtype).view(f"int{kind.bits}")
+    exponent = lax.shift_right_arithmetic(bits - middle, jnp.asarray(kind.nmant, bits.dtype))
+    mantissa = lax.bitcast_convert_type(bits - (exponent << kind.nmant), x.dtype)
+    e, f = exponent.astype(x.dtype), mantissa - 1.0
+    s, half = f / (2.0 + f), 0.5 * f * f
+    series, z = jnp.zeros_like(x), s * s
+    for k in range(4 if kind.bits == 32 else 10, 0, -1):
+        series = z * (2.0 / (2 * k + 1) + series)
+    high = np.log(2.0).astype(np.float32 if kind.bits == 64 else np.float16).astype(x.dtype)
+    low = np.asarray(np.longdouble(np.log(np.longdouble(2.0))) - high).astype(x.dtype)
+    found = e * high + (f - (half - (s * (half + series) + e * low)))
+    found = jnp.where(x < jnp.inf, found, x)  # or not a number
+    return jnp.where(x < kind.tiny, jnp.where(x < 0.0, jnp.nan, -jnp.inf), found)
+
+
+def _log1p(x: Any) -> Any:
+    """log(1 + x), corrected for what 1 + x has lost of x."""
+    whole = jnp.maximum(1.0 + x, 0.0)  # XLA would take 1 + x - 1 for x
+    lost = jnp.where(x < 1e10, x / (whole - 1.0), 1.0)
+    found = jnp.where(whole == 1.0, x, _log(whole) * lost)
+    return jnp.where(x < -1.0, jnp.nan, found)
+
+
+REWRITTEN: dict[str, Callable[[Any], Any]] = {"log": _log, "log1p": _log1p}
+"""Functions whose own sums XLA may round either way, made of operations that are rounded here."""
+
+_ROUGH = """
+acosh asinh atan cbrt cumlogsumexp erf erfc igamma igammac polygamma regularized_incomplete_beta
+rsqrt tan
+"""  # others of that kind
+_MOVES = """
+bitcast_convert_type dynamic_update_slice gather iota optimization_barrier random_bits
+random_fold_in random_seed random_split random_unwrap random_wrap scatter sort threefry2x32
+"""  # without a rule in `lanes`, and with nothing to round
+_ALIKE = (ELEMENTWISE | SAME_AXES | SHAPED | set(_MOVES.split())) - set(_ROUGH.split())
+
+
+def rounds_alike(jaxpr: Jaxpr, many: Sequence[bool]) -> bool:
+    """Whether a function has the same bits in tiles of all sizes; ``many``: the arguments that
+    each of a tile has its own of.
+
+    >>> one, two = (jax.make_jaxpr(f)(1.0).jaxpr for f in (lambda x: 2.0 * x + 1.0, jnp.cbrt))
+    >>> rounds_alike(one, [True]), rounds_alike(two, [True])
+    (True, False)
+    """
+    marked = {variable for variable, flag in zip(jaxpr.invars, many, strict=True) if flag}
+    for eqn in jaxpr.eqns:
+        flags = flags_of(eqn, marked)
+        if any(flags):
+            if not _rounds_alike(eqn, flags):
+                return False
+            marked |= set(eqn.outvars)
+    return True
+
+
+def _rounds_alike(eqn: JaxprEqn, many: list[bool]) -> bool:
+    name, params = eqn.primitive.name, eqn.params
+    if name in CALLS:
+        return rounds_alike(params[CALLS[name]].jaxpr, many)
+    if name == "scan":
+        body, at = params["jaxpr"].jaxpr, params["num_consts"]
+        end = at + params["num_carry"]
+        flags, _ = carried(body, many[:at], many[at:end], many[end:])
+        return rounds_alike(body, [*many[:at], *flags, *many[end:]])
+    if name == "while":
+        asked, body = params["cond_jaxpr"].jaxpr, params["body_jaxpr"].jaxpr
+        at = params["cond_nconsts"]
+        end = at + params["body_nconsts"]
+        flags, _ = carried(body, many[at:end], many[end:], [])
+        if flows(asked, [*many[:at], *flags])[0]:
+            return False  # left to `jax.vmap`
+        return rounds_alike(body, [*many[at:end], *flags])
+    if name == "cond":
+        branches = [rounds_alike(branch.jaxpr, many[1:]) for branch in params["branches"]]
+        return not many[0] and all(branches)
+    if name == "dot_general":
+        return not is_of_matrices(eqn)
+    return name in _ALIKE and all(map(_is_of_known_width, eqn.outvars))
+
+
+def _is_of_known_width(variable: Any) -> bool:
+    dtype = variable.aval.dtype
+    return not jnp.issubdtype(dtype, jnp.inexact) or str(dtype) in _WIDTHS
