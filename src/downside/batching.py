@@ -34,6 +34,7 @@ _OPTIONS = {
     # The widest vectors that the processor has; the compiler's own choice is half of them.
     (_WIDTH := "xla_cpu_prefer_vector_width"): 512,
 }
+_MOST_KINDS = 100
 _NARROW = {"atan", "atan2"}  # XLA's arctangent of its widest vectors returns other numbers
 
 
@@ -55,6 +56,8 @@ def compiled(function: Callable[P, Y]) -> Callable[P, Y]:
     def call(*args: P.args, **kwargs: P.kwargs) -> Y:
         leaves, structure = jax.tree.flatten((args, kwargs))
         kind = structure, jnp.result_type(float), *map(jax.typeof, leaves)
+        if len(known) > _MOST_KINDS:
+            known.clear()
         if kind not in known:
             known[kind] = not _calls(program(True).trace(*args, **kwargs).jaxpr.jaxpr, _NARROW)
         return program(known[kind])(*args, **kwargs)

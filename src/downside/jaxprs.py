@@ -29,14 +29,20 @@ ELEMENTWISE = set(_ELEMENTWISE.split())
 SAME_AXES = set(_SAME_AXES.split())
 SHAPED = {"broadcast_in_dim", "reshape", "transpose", "slice", "pad", "dynamic_slice"}
 
+SIMPLE = ELEMENTWISE | SAME_AXES | SHAPED
+"""Operations on arrays of numbers that call no others."""
+
 LOOPS = {"scan", "while", "cond"}
 
 
 def inside(eqn: JaxprEqn) -> Iterator[Jaxpr]:
     """The functions that an operation calls."""
-    for parameter in (*eqn.params.values(), *eqn.params.get("branches", ())):
-        if isinstance(parameter, ClosedJaxpr):
-            yield parameter.jaxpr
+    for parameter in eqn.params.values():
+        for inner in parameter if isinstance(parameter, tuple | list) else [parameter]:
+            if isinstance(inner, ClosedJaxpr):
+                yield inner.jaxpr
+            elif isinstance(inner, Jaxpr):
+                yield inner
 
 
 def flows(jaxpr: Jaxpr, flags: Sequence[bool]) -> list[bool]:

@@ -14,9 +14,9 @@ from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import Jaxpr, JaxprEqn
 
 from downside.arrays import is_traced
-from downside.jaxprs import CALLS, ELEMENTWISE, LOOPS, SAME_AXES, SHAPED, inside
+from downside.jaxprs import CALLS, LOOPS, SIMPLE, inside
 
-_KNOWN = {*CALLS, *ELEMENTWISE, *SAME_AXES, *SHAPED, *LOOPS, "dot_general", "iota"}
+_KNOWN = {*CALLS, *LOOPS, *SIMPLE, "dot_general", "iota"}
 
 
 def fits_kernel(jaxpr: Jaxpr) -> bool:

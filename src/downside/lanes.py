@@ -31,7 +31,7 @@ from downside.arrays import (
 )
 from downside.jaxprs import CALLS, ELEMENTWISE, SAME_AXES, carried, flows, is_of_matrices
 from downside.kernels import fits_kernel, has_kernel, in_one_kernel
-from downside.rounding import REWRITTEN, apart, rounded, rounds_alike
+from downside.rounding import REWRITTEN, apart, is_guarded, rounded, rounds_alike
 
 Y = TypeVar("Y")
 
@@ -86,28 +86,30 @@ class Layout(NamedTuple):
     kernel: bool
 
 
-def layout_of(function: Callable[..., Any], batch: Any, *shared: Any) -> Layout:
-    """Of ``function(one, *shared)``, for each one of a batch.
+def layout_of(function: Callable[..., Any], batch: Any, *numbers: Any) -> Layout:
+    """Of ``function(one, *numbers)``, for each one of a batch.
 
     >>> layout_of(lambda x, n: lax.fori_loop(0, n, lambda k, x: jnp.exp(x), x), jnp.ones((5, 2)), 3)
     Layout(alike=True, kernel=True)
     """
     leaves, structure = jax.tree.flatten(batch)
     kinds = tuple((x.shape[1:], x.dtype) for x in leaves)
-    kinds_of_shared = tuple(jnp.result_type(x) for x in shared)
-    return _layout_of(function, structure, kinds, kinds_of_shared, jnp.result_type(float))
+    of_numbers = tuple(jnp.result_type(x) for x in numbers)
+    return _layout_of(function, structure, kinds, of_numbers, jnp.result_type(float))
 
 
 @lru_cache(100)
-def _layout_of(function: Any, structure: Any, kinds: Any, kinds_of_shared: Any, _: Any) -> Layout:
+def _layout_of(function: Any, structure: Any, kinds: Any, of_numbers: Any, _: Any) -> Layout:
+    if jax.default_backend() != "cpu":
+        return Layout(alike=False, kernel=False)
     one = [jax.ShapeDtypeStruct(*kind) for kind in kinds]
-    shared = [jax.ShapeDtypeStruct((), dtype) for dtype in kinds_of_shared]
+    numbers = [jax.ShapeDtypeStruct((), dtype) for dtype in of_numbers]
 
-    def called(leaves: list[Any], shared: list[Any]) -> Any:
-        return function(structure.unflatten(leaves), *shared)
+    def called(leaves: list[Any], numbers: list[Any]) -> Any:
+        return function(structure.unflatten(leaves), *numbers)
 
-    jaxpr = jax.make_jaxpr(called)(one, shared).jaxpr
-    many = [True] * len(one) + [False] * len(shared)
+    jaxpr = jax.make_jaxpr(called)(one, numbers).jaxpr
+    many = [True] * len(one) + [False] * len(numbers)
     return Layout(rounds_alike(jaxpr, many), has_kernel(jaxpr))
 
 
@@ -185,6 +187,9 @@ def _apply(eqn: JaxprEqn, values: list[_Value], size: int, memory: "_Memory") ->
             found = None if rule is None else rule(eqn, values, size)
             inner = eqn.params[CALLS[name]]
             return found or _run(inner.jaxpr, inner.consts, values, size, memory)
+        if name in REWRITTEN and is_guarded(values[0].array):
+            traced = jax.make_jaxpr(REWRITTEN[name])(eqn.invars[0].aval)
+            return _run(traced.jaxpr, traced.consts, values, size, memory)
         if not any(value.many for value in values):
             return [_Value(x, many=False) for x in _shared(eqn, [v.array for v in values])]
         rule = _RULES.get(name)
@@ -193,15 +198,10 @@ def _apply(eqn: JaxprEqn, values: list[_Value], size: int, memory: "_Memory") ->
 
 
 def _shared(eqn: JaxprEqn, arrays: list[Any]) -> Sequence[Any]:
-    """An operation on what all share; a row of the same number stays one that is known."""
-    known = [not is_traced(x) for x in arrays]
-    if eqn.primitive.name == "broadcast_in_dim" and all(known) and np.size(arrays[0]) == 1:
-        shape, dtype = eqn.params["shape"], jnp.result_type(arrays[0])
-        if prod(shape) <= _SMALL and not jnp.issubdtype(dtype, jax.dtypes.prng_key):
-            return [np.full(shape, np.asarray(arrays[0]).reshape(()), dtype)]
-    if eqn.primitive.name in ELEMENTWISE and not all(known):
-        constants = [x if is_known else None for x, is_known in zip(arrays, known, strict=True)]
-        return [rounded(eqn, arrays, constants)]
+    """An operation on what all share."""
+    is_made_anew = any(map(is_traced, arrays)) and eqn.primitive.name in ELEMENTWISE | SAME_AXES
+    if is_made_anew and not eqn.primitive.multiple_results:
+        return [rounded(eqn, arrays)]
     return _bind(eqn, arrays)
 
 
@@ -246,14 +246,12 @@ def _in_shape(value: _Value, shape: tuple[int, ...]) -> Any:
 
 def _elementwise(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
     aval: Any = eqn.outvars[0].aval
-    constants = [None if value.many else value.array for value in values]
-    arrays = [_in_shape(value, (*aval.shape, size)) for value in values]
-    found = _many([rounded(eqn, arrays, constants)])
+    found = _many([rounded(eqn, [_in_shape(value, (*aval.shape, size)) for value in values])])
     known = {value.in_rows.shape[-3:-1] for value in values if value.in_rows is not None}
     if len(known) != 1:
         return found
     shape = (*aval.shape[:-1], *known.pop(), size)
-    in_rows = rounded(eqn, [_in_rows(value, shape) for value in values], constants)
+    in_rows = rounded(eqn, [_in_rows(value, shape) for value in values])
     return [value._replace(in_rows=in_rows) for value in found]
 
 
@@ -269,17 +267,8 @@ def _in_rows(value: _Value, shape: tuple[int, ...]) -> Any:
 
 
 def _same_axes(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
-    found = _made(eqn, [_as_many(value, size).array for value in values])
-    return (
-        _many([apart(x.array) for x in found])
-        if eqn.primitive.name in ("reduce_prod", "cumprod")
-        else found
-    )
-
-
-def _rewritten(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
-    traced = jax.make_jaxpr(REWRITTEN[eqn.primitive.name])(eqn.invars[0].aval)
-    return _run(traced.jaxpr, traced.consts, values, size)
+    arrays = [_as_many(value, size).array for value in values]
+    return _many(_bind(eqn, arrays) if eqn.primitive.multiple_results else [rounded(eqn, arrays)])
 
 
 def _broadcast(eqn: JaxprEqn, values: list[_Value], size: int) -> _Found:
@@ -465,7 +454,6 @@ _RULES: dict[str, Callable[[JaxprEqn, list[_Value], int], _Found]] = {
     "cond": _cond,
     **dict.fromkeys(SAME_AXES, _same_axes),
     **dict.fromkeys(ELEMENTWISE, _elementwise),
-    **dict.fromkeys(REWRITTEN, _rewritten),
 }
 
 _RULES_BY_NAME: dict[str, tuple[Callable[..., Any], Any]] = {

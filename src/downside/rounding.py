@@ -3,9 +3,11 @@
 A processor can multiply and add in one instruction, which does not round the product. Where the
 compiler uses it depends on what else stands in a loop and on how long the loop is; so the last bit
 of a formula would depend on how many compute it side by side. Here a number is added to every
-product that is too small for XLA, which computes with such numbers as with 0: nothing changes, but
-the one instruction is spent on it, and the sum that follows is rounded by itself. What is computed
-is then what NumPy computes.
+product that counts as -0, as it is below those that XLA computes with on a CPU: nothing changes,
+but the one instruction is spent on it, and the sum that follows is rounded by itself. What is
+computed is what NumPy computes, except that XLA divides by a number by multiplying, puts numbers
+together that follow one another, and lets LLVM choose the order of a sum. (That was seen to depend
+on the tile where sums of sums are made in one loop, but for no learner.)
 """
 
 from collections.abc import Callable, Sequence
@@ -17,12 +19,10 @@ import numpy as np
 from jax import lax
 from jax.extend.core import Jaxpr, JaxprEqn
 
-from downside.arrays import is_traced
+from downside.arrays import LONGEST_SUM, sum_of_row_for_lanes
 from downside.jaxprs import (
     CALLS,
-    ELEMENTWISE,
-    SAME_AXES,
-    SHAPED,
+    SIMPLE,
     carried,
     flags_of,
     flows,
@@ -30,55 +30,51 @@ from downside.jaxprs import (
 )
 
 
-def rounded(eqn: JaxprEqn, arrays: Sequence[Any], constants: Sequence[Any]) -> Any:
-    """The result of an elementwise operation.
-
-    ``constants``: the arguments whose numbers XLA may know, None for the others.
-    """
-    name, n_constants = eqn.primitive.name, sum(x is not None for x in constants)
-    if name in _SUMS and n_constants == 1 and _is_guarded(arrays[0]):
-        return _sum_with_constant(name, arrays, is_first=constants[0] is not None)
+def rounded(eqn: JaxprEqn, arrays: Sequence[Any]) -> Any:
+    """The result of an operation without a batch, or with it along the last axis of all arrays."""
+    if eqn.primitive.name == "reduce_sum":
+        return _sum(eqn, arrays[0])
     result = eqn.primitive.bind(*arrays, **eqn.params)
-    if name not in _PRODUCTS or (name in ("mul", "div") and any(map(_is_power_of_two, constants))):
-        return result
-    return apart(result)
+    return apart(result) if eqn.primitive.name in _PRODUCTS else result
+
+
+def _sum(eqn: JaxprEqn, x: Any) -> Any:
+    """One axis after the other; long ones in pieces, as LLVM may choose the order of the rest."""
+    for axis in sorted(eqn.params["axes"], reverse=True):
+        is_long = x.shape[axis] > LONGEST_SUM and is_guarded(x)
+        one = {**eqn.params, "axes": (axis,)}
+        x = (
+            sum_of_row_for_lanes(jnp.moveaxis(x, axis, -1))
+            if is_long
+            else eqn.primitive.bind(x, **one)
+        )
+    return x
 
 
 def apart(product: Any) -> Any:
     """A product that is rounded before anything is added to it.
 
-    >>> float(apart(jnp.asarray(0.0))), float(apart(jnp.asarray(0.3))) == float(jnp.asarray(0.3))
-    (0.0, True)
+    >>> x = jnp.array([0.0, -0.0, 0.3])
+    >>> apart(x).tolist() == x.tolist()
+    True
     """
-    if not _is_guarded(product):
+    if not is_guarded(product):
         return product
-    return lax.add(product, lax.full_like(product, np.nextafter(0, 1, dtype=product.dtype)))
+    least = jnp.asarray(np.nextafter(0, -1, dtype=product.dtype))
+    hidden = lax.optimization_barrier(least)  # or XLA would add it up with other numbers
+    return lax.add(product, jnp.broadcast_to(hidden, product.shape))
 
 
-def _is_guarded(x: Any) -> bool:
+def is_guarded(x: Any) -> bool:
+    """Whether the numbers of an array are rounded by themselves: where there are denormal ones that
+    count as 0.
+    """
     return str(jnp.result_type(x)) in _WIDTHS and jax.default_backend() == "cpu"
 
 
-def _is_power_of_two(x: Any) -> bool:
-    """Whether a product with it is exact. XLA may leave it out, and add up what is left."""
-    if x is None or is_traced(x) or not jnp.issubdtype(jnp.result_type(x), jnp.floating):
-        return False
-    return bool(np.all(np.isin(np.abs(np.frexp(np.asarray(x))[0]), (0.0, 0.5))))
-
-
-def _sum_with_constant(name: str, arrays: Sequence[Any], *, is_first: bool) -> Any:
-    """As a difference from the constant: XLA adds up the constants of sums, `apart`'s too."""
-    number, x = arrays if is_first else reversed(arrays)
-    if name == "sub":
-        return lax.sub(number, x) if is_first else lax.neg(lax.sub(number, x))
-    return lax.neg(lax.sub(lax.neg(number), x))
-
-
-_SUMS = {"add", "add_any", "sub"}
-_PRODUCTS = {"mul", "div", "square", "sqrt", "integer_pow", "pow"}
-"""What XLA makes products of; it divides by a constant, and by a root, in that way."""
-
 _WIDTHS = {"float32", "float64"}
+_PRODUCTS = {"mul", "div", "square", "sqrt", "integer_pow", "pow", "reduce_prod", "cumprod"}
+"""What XLA makes products of; it divides by a constant, and by a root, in that way."""
 
 
 def _log(x: Any) -> Any:
@@ -113,15 +109,15 @@ def _log1p(x: Any) -> Any:
 REWRITTEN: dict[str, Callable[[Any], Any]] = {"log": _log, "log1p": _log1p}
 """Functions whose own sums XLA may round either way, made of operations that are rounded here."""
 
-_ROUGH = """
-acosh asinh atan cbrt cumlogsumexp erf erfc igamma igammac polygamma regularized_incomplete_beta
-rsqrt tan
-"""  # others of that kind
 _MOVES = """
 bitcast_convert_type dynamic_update_slice gather iota optimization_barrier random_bits
 random_fold_in random_seed random_split random_unwrap random_wrap scatter sort threefry2x32
 """  # without a rule in `lanes`, and with nothing to round
-_ALIKE = (ELEMENTWISE | SAME_AXES | SHAPED | set(_MOVES.split())) - set(_ROUGH.split())
+_ROUGH = """
+acosh asinh atan cbrt cumlogsumexp erf erfc igamma igammac polygamma regularized_incomplete_beta
+rsqrt tan
+"""  # functions that XLA rounds by the width of its vectors
+_ALIKE = (SIMPLE | set(_MOVES.split())) - set(_ROUGH.split())
 
 
 def rounds_alike(jaxpr: Jaxpr, many: Sequence[bool]) -> bool:
@@ -135,9 +131,9 @@ def rounds_alike(jaxpr: Jaxpr, many: Sequence[bool]) -> bool:
     marked = {variable for variable, flag in zip(jaxpr.invars, many, strict=True) if flag}
     for eqn in jaxpr.eqns:
         flags = flags_of(eqn, marked)
+        if not _rounds_alike(eqn, flags):
+            return False
         if any(flags):
-            if not _rounds_alike(eqn, flags):
-                return False
             marked |= set(eqn.outvars)
     return True
 
@@ -162,9 +158,9 @@ def _rounds_alike(eqn: JaxprEqn, many: list[bool]) -> bool:
     if name == "cond":
         branches = [rounds_alike(branch.jaxpr, many[1:]) for branch in params["branches"]]
         return not many[0] and all(branches)
-    if name == "dot_general":
-        return not is_of_matrices(eqn)
-    return name in _ALIKE and all(map(_is_of_known_width, eqn.outvars))
+    if not all(map(_is_of_known_width, (*eqn.invars, *eqn.outvars))):
+        return False
+    return not is_of_matrices(eqn) if name == "dot_general" else name in _ALIKE
 
 
 def _is_of_known_width(variable: Any) -> bool:
