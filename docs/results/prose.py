@@ -231,7 +231,21 @@ def benchmarks() -> dict[str, str]:
         spent("ours, NAC", *place) / spent("Stable-Baselines3 PPO", *place)
         for place in {(row["task"], row["steps"]) for row in tasks}
     ]
-    return numbers | {"time low": f"{min(shares):.0%}", "time high": f"{max(shares):.0%}"}
+    numbers |= {"time low": f"{min(shares):.0%}", "time high": f"{max(shares):.0%}"}
+
+    speed = json.loads((HERE / "benchmarks" / "throughput.json").read_text())["problems"]
+    many, one = "ours, 512, float32 / ", "ours, 1, float32"
+    of_portfolio = speed["portfolio"]["ours over theirs"]
+    of_consumption = speed["consumption"]["ours over theirs"]
+    return numbers | {
+        "alone": f"{1 / of_portfolio[many + one]['median']:.1f}",
+        "alone c": f"{1 / of_consumption[many + one]['median']:.1f}",
+        "numpy": f"{1 / of_portfolio[f'{many}NumPy loop']['median']:,.0f}",
+        "a2c": f"{1 / of_portfolio[f'{many}Stable-Baselines3 A2C, 8 environments']['median']:,.0f}",
+        "of c": f"{of_portfolio[f'{many}C, 2 processes']['median']:.2f}",
+        "of fast c": f"{of_portfolio[f'{many}C, fast-math, 2 processes']['median']:.2f}",
+        "double of c": f"{of_portfolio['ours, 512, float64 / C, 2 processes']['median']:.2f}",
+    }
 
 
 def real_environments() -> dict[str, str]:
