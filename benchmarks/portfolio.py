@@ -22,7 +22,7 @@ import jax
 jax.config.update("jax_num_cpu_devices", os.cpu_count() or 1)
 
 import numpy as np  # noqa: E402
-from portfolio_c import compile_learner, run_learners  # noqa: E402
+from c_learner import compile_learner, run_learners  # noqa: E402
 
 import downside as ds  # noqa: E402
 

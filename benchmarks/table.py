@@ -16,15 +16,15 @@ import numpy as np
 OURS = ("ours, 512, float32", "ours, 512, float64")
 
 
-def throughput(document):
-    """Portfolio: time of each contestant and ours over it."""
-    found = document["problems"]["portfolio"]
+def throughput(document, problem):
+    """Time of each contestant and ours over it."""
+    found = document["problems"][problem]
     rows = [
         (name, _half(row, ".0f"), *(_ratio(found, own, name) for own in OURS))
         for name, row in found["ns"].items()
     ]
-    heads = ("portfolio", "ns per learner-step", "ours, float32, is", "ours, float64, is")
-    return _table(heads, rows + _absent(document["problems"]["portfolio"]["missing"], 4))
+    heads = (problem, "ns per learner-step", "ours, float32, is", "ours, float64, is")
+    return _table(heads, rows + _absent(found["missing"], len(heads)))
 
 
 def reproduce(document):
@@ -207,6 +207,9 @@ def tables(folder):
         if path.stem == "libraries":
             for problem in ("portfolio", "consumption"):
                 found[f"libraries, {problem}"] = libraries(document, problem)
+        elif path.stem == "throughput":
+            for problem in document["problems"]:
+                found[f"throughput, {problem}"] = throughput(document, problem)
         else:
             found[path.stem] = globals()[path.stem](document)
     return found

@@ -11,8 +11,8 @@ from contextlib import ExitStack
 
 import numpy as np
 
+from benchmarks.c_learner import COMPILER, THRESHOLDS, compile_learner, run_learners
 from benchmarks.measuring import CORES, Process, python, ratio, say, spread, take_turns
-from benchmarks.portfolio_c import COMPILER, compile_learner, run_learners
 from benchmarks.venvs import SCRIPTS, venv
 
 PROBLEMS = ("portfolio", "consumption", "bandit")
@@ -23,18 +23,18 @@ VARIANTS = {  # of the portfolio's learners
     "Monte-Carlo": {"critic": "MonteCarlo"},
 }
 C_BUILDS = {"C": "double", "C, fast-math": "double, fast-math"}
+C_NANOSECONDS = {"portfolio": 250, "consumption": 400, "bandit": 80}  # a step, at most
 
 
 def run(quick, peers):
     """Times of every contestant, and ours as multiples of them."""
     repetitions, seconds = (2, 0.1) if quick else (7, 1.0)
     batches = (8,) if quick else (1, 8, 64, 512, 4096)
-    problems = ("portfolio", "bandit") if quick else PROBLEMS
     return {
         "repetitions": repetitions,
         "seconds per turn": seconds,
         "problems": {
-            problem: _one(problem, batches, repetitions, seconds, peers) for problem in problems
+            problem: _one(problem, batches, repetitions, seconds, peers) for problem in PROBLEMS
         },
     }
 
@@ -45,10 +45,10 @@ def _one(problem, batches, repetitions, seconds, peers):
         missing = {}
         if problem == "portfolio":
             contestants |= _variants(batches, seconds)
-            folder = stack.enter_context(tempfile.TemporaryDirectory())
-            contestants |= _c_learners(folder, seconds, missing)
-            settings = json.dumps({"seconds": seconds})
-            contestants["NumPy loop"] = Process(python("-m", "benchmarks.numpy_learner", settings))
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        contestants |= c_learners(problem, folder, seconds, missing)
+        settings = json.dumps({"problem": problem, "seconds": seconds})
+        contestants["NumPy loop"] = Process(python("-m", "benchmarks.numpy_learner", settings))
         contestants |= _stable_baselines(problem, seconds, peers, missing)
         processes = {k: c for k, c in contestants.items() if isinstance(c, Process)}
         for process in processes.values():
@@ -97,16 +97,16 @@ def _learners(problem, n, seconds, **settings):
     return Process(python("-m", "benchmarks.worker", json.dumps(known | settings)))
 
 
-def _c_learners(folder, seconds, missing):
+def c_learners(problem, folder, seconds, missing):
     """One process, and one per core."""
     if shutil.which(COMPILER) is None:
         missing["C"] = f"there is no C compiler {COMPILER}"
         return {}
-    programs = {name: compile_learner(folder, build) for name, build in C_BUILDS.items()}
-    n_steps = int(seconds / 250e-9)
+    programs = {name: compile_learner(folder, build, problem) for name, build in C_BUILDS.items()}
+    n_steps = int(1e9 * seconds / C_NANOSECONDS[problem])
 
     def turn(program, n):
-        reports, took = run_learners(program, n_steps, n)
+        reports, took = run_learners(program, n_steps, n, THRESHOLDS[problem])
         return 1e9 * took / np.sum([report["steps"] for report in reports])
 
     return {

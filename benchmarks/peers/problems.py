@@ -59,13 +59,17 @@ class Portfolio(gymnasium.Env):
 
 
 class Consumption(gymnasium.Env):
-    """Fig. 5's problem; both actions in [-1, 1], the observation is [t / T, W / (1 + W)]."""
+    """Fig. 5's problem; the observation is [t / T, W / (1 + W)].
+
+    The action is the share at risk and the fraction consumed, with ``box`` both in [-1, 1].
+    """
 
     horizon, discount = 200, 1.0
 
     def __init__(self, box=True):
         self.observation_space = gymnasium.spaces.Box(0.0, 1.0, (2,))
-        self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (2,))
+        self.action_space = gymnasium.spaces.Box(-1.0 if box else 0.0, 1.0, (2,))
+        self.box = box
 
     def reset(self, *, seed=None, options=None):
         """Start with a wealth of 1."""
@@ -79,7 +83,8 @@ class Consumption(gymnasium.Env):
 
     def move(self, action, default_noise, price_noise):
         """A step with a given uniform and a given normal number."""
-        share, fraction = (min(max(0.5 * (float(a) + 1.0), 0.0), 1.0) for a in action)
+        numbers = (0.5 * (float(a) + 1.0) if self.box else float(a) for a in action)
+        share, fraction = (min(max(number, 0.0), 1.0) for number in numbers)
         target = self.wealth / (self.horizon - self.time)
         reward = fraction * self.wealth
         rest = self.wealth - reward
@@ -90,7 +95,8 @@ class Consumption(gymnasium.Env):
         self.wealth = 0.0 if default else rest * (1.0 + 0.05 * 0.005 + share * growth)
         self.time += 1
         ended = default or self.time >= self.horizon or self.wealth < 1e-4
-        return self._observe(), reward, ended, False, {"cost": max(target - reward, 0.0)}
+        signal = max(target - reward, 0.0)
+        return self._observe(), reward, ended, False, {"signal": signal, "cost": signal}
 
     def _observe(self):
         wealth = self.wealth / (1.0 + self.wealth)
@@ -115,7 +121,9 @@ class Bandit(gymnasium.Env):
         """Normal(1, 1), normal(4, 6) or Pareto(1.5)."""
         rng = self.np_random
         rewards = (1.0 + rng.normal(), 4.0 + 6.0 * rng.normal(), 1.0 + rng.pareto(1.5))
-        return np.zeros(1, np.float32), rewards[int(action)], True, False, {}
+        reward, mean = rewards[int(action)], (1.0, 4.0, 3.0)[int(action)]
+        signal = max(mean - reward, 0.0)
+        return np.zeros(1, np.float32), reward, True, False, {"signal": signal, "cost": signal}
 
 
 PROBLEMS = {"portfolio": Portfolio, "consumption": Consumption, "bandit": Bandit}

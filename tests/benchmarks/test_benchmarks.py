@@ -1,4 +1,4 @@
-"""The benchmark's own arithmetic, its plain learner, and that every part runs."""
+"""The benchmark's own arithmetic, and that every part runs."""
 
 import doctest
 import json
@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from benchmarks.__main__ import PARTS
 from benchmarks.judging import network_action
+from benchmarks.table import fill, tables
 from benchmarks.throughput import summary
 
-from benchmarks import measuring, numpy_learner, reproduce
+from benchmarks import measuring, reproduce
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,29 +53,20 @@ def test_the_peak_memory_is_not_that_of_the_process_before():
     assert 5.0 < float(done.stdout) < 300.0
 
 
-def test_the_numpy_learner_under_the_uniform_policy():
-    """Mean 0.83625 and proxy 0.45231, as the C program's test; 4 standard errors of 300 episodes.
-
-    Two numbers: 1 seed in 8,000 fails by chance; the seed is fixed.
-    """
-    learner = numpy_learner.Learner(pretraining=10**9, seed=6)
-    while learner.episodes < 300:
-        learner.step()
-    assert not learner.theta.any()
-    for found, known in ((learner.returns, 0.83625), (learner.risks, 0.45231)):
-        assert abs(np.mean(found) - known) < 4 * np.std(found) / 300**0.5
-
-
-def test_a_policy_step_of_the_numpy_learner():
-    learner = numpy_learner.Learner(pretraining=0, seed=7)
-    for _ in range(199):
-        learner.step()
-    assert not learner.theta.any()
-    learner.step()
-    direction = learner.weights[0, :77] - learner.multiplier * learner.weights[1, :77]
-    cosine = direction @ learner.theta.ravel() / np.linalg.norm(direction)
-    assert np.linalg.norm(learner.theta) == pytest.approx(5e-3)
-    assert cosine == pytest.approx(5e-3, rel=1e-2)  # the multiplier moved once more, at the end
+def test_the_tables_of_throughput_are_by_problem(tmp_path):
+    """One for each problem that was run, with whatever contestants there are."""
+    ours, half = "ours, 8, float32", {"median": 0.5, "low": 0.25, "high": 0.75, "n": 2}
+    bandit = {"ns": {ours: half, "C": half}, "ours over theirs": {}, "missing": {"other": "why"}}
+    portfolio = {"ns": {ours: half}, "ours over theirs": {}, "missing": {}}
+    document = {"problems": {"portfolio": portfolio, "bandit": bandit}}
+    (tmp_path / "throughput.json").write_text(json.dumps(document))
+    found = tables(tmp_path)
+    assert list(found) == ["throughput, portfolio", "throughput, bandit"]
+    assert len(found["throughput, portfolio"].splitlines()) == 3
+    assert len(found["throughput, bandit"].splitlines()) == 5
+    page = "<!-- begin throughput, {0} -->\n\n<!-- end throughput, {0} -->\n"
+    page = "".join(page.format(problem) for problem in ("portfolio", "consumption", "bandit"))
+    assert fill(page, tmp_path).count("| ours, 8, float32 | 0 (0 to 1) |") == 2
 
 
 def test_a_network_of_a_peer_by_hand():

@@ -40,8 +40,9 @@ def test_the_portfolio_is_ours(box):
     assert defaults > 5
 
 
-def test_the_consumption_problem_is_ours():
-    env, peer, rng = Consumption(), problems.Consumption(), np.random.default_rng(4)
+@pytest.mark.parametrize("box", [False, True])
+def test_the_consumption_problem_is_ours(box):
+    env, peer, rng = Consumption(), problems.Consumption(box=box), np.random.default_rng(4)
     for episode, default_at in enumerate([None, 7]):
         state, _ = env.reset(noise_of([0.5], [0.0]))
         peer.reset(seed=episode)
@@ -49,14 +50,17 @@ def test_the_consumption_problem_is_ours():
             action = rng.uniform([-1.2, -1.0], [1.2, -0.97])
             uniform = 0.001 if time == default_at else 0.01
             normal = rng.normal()
-            ours = jnp.asarray(0.5 * (action + 1.0), jnp.float32)
-            step = env.transition(state, ours, noise_of([uniform], [normal]))
-            obs, reward, ended, _, info = peer.move(action, uniform, normal)
+            ours = 0.5 * (action + 1.0)
+            noise = noise_of([uniform], [normal])
+            step = env.transition(state, jnp.asarray(ours, jnp.float32), noise)
+            given = action if box else ours
+            obs, reward, ended, _, info = peer.move(given, uniform, normal)
             wealth = float(step.next_obs[1])
             np.testing.assert_allclose(obs, [(time + 1) / 200, wealth / (1 + wealth)], rtol=1e-4)
             assert reward == pytest.approx(float(step.reward), rel=1e-4, abs=1e-7)
             cost = max(float(env.step_target(step)) - float(step.reward), 0.0)
             assert info["cost"] == pytest.approx(cost, rel=1e-3, abs=1e-6)
+            assert info["signal"] == info["cost"]  # there is no discount
             assert ended == bool(step.terminated)
             if ended:
                 break
@@ -71,7 +75,10 @@ def test_the_arms_of_the_bandit():
     """
     env = problems.Bandit()
     env.reset(seed=5)
-    pulls = np.array([[env.step(arm)[1] for _ in range(4000)] for arm in range(3)])
+    told = [[env.step(arm) for _ in range(4000)] for arm in range(3)]
+    pulls = np.array([[reward for _, reward, *_ in arm] for arm in told])
+    signals = np.array([[info["signal"] for *_, info in arm] for arm in told])
+    np.testing.assert_allclose(signals, np.maximum([[1.0], [4.0], [3.0]] - pulls, 0.0))
     assert pulls[0].mean() == pytest.approx(1.0, abs=4 / 4000**0.5)
     assert pulls[1].mean() == pytest.approx(4.0, abs=24 / 4000**0.5)
     below = np.mean(pulls[2] < 2 ** (2 / 3))
