@@ -11,6 +11,7 @@ from scipy.special import log_softmax as scipy_log_softmax
 from downside.arrays import (
     array_module,
     as_floats,
+    below_maximum,
     inverse_softplus,
     is_traced,
     log_softmax,
@@ -117,3 +118,25 @@ def test_what_is_made_once_is_the_same(dtype):
     assert found.dtype == dtype
     np.testing.assert_array_equal(found, x)
     assert once(x) is x
+
+
+@pytest.mark.parametrize("n", [1, 2, 11, 16, 17])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_largest_is_taken_away_exactly(n, dtype):
+    """By pairs where there are few."""
+    with jax.enable_x64(True):
+        x = np.random.default_rng(n).normal(size=(50, n)).astype(dtype)
+        assert np.array_equal(below_maximum(jnp.asarray(x)), below_maximum(x))
+
+
+def test_below_the_maximum_is_what_is_no_number_where_there_is_such():
+    x = np.ones((3, 3), np.float32)
+    np.fill_diagonal(x, np.nan)
+    assert np.isnan(np.diag(below_maximum(jnp.asarray(x)))).all()
+
+
+@given(st.floats(2.0**-100, 2.0**100, width=32))
+def test_the_next_number_below_is_a_product(x):
+    """As `sample_index` has it; to the last bit for all numbers that are not denormal."""
+    below = np.nextafter(np.float32(1), np.float32(0))
+    assert np.float32(x) * below == np.nextafter(np.float32(x), np.float32(0))

@@ -71,12 +71,27 @@ def below_maximum(x: Any) -> Any:
     >>> below_maximum(np.array([1.0, 3.0])).tolist()
     [-2.0, 0.0]
     """
-    largest = array_module(x).max(x, axis=-1, keepdims=True)
-    if array_module(x) is np:
-        return x - largest
+    xp = array_module(x)
+    if xp is np:
+        return x - np.max(x, axis=-1, keepdims=True)
     import jax
 
-    return x - jax.lax.stop_gradient(largest)
+    return x - jax.lax.stop_gradient(_largest(x, xp))
+
+
+def _largest(x: Any, xp: Any) -> Any:
+    """The maximum over the last axis, which stays; what is not a number may be passed over.
+
+    Of a few by pairs: one after the other, each would wait for the one before, and be asked whether
+    it is a number.
+    """
+    if not 1 < x.shape[-1] <= LONGEST_SUM:
+        return xp.max(x, axis=-1, keepdims=True)
+    found = [x[..., i : i + 1] for i in range(x.shape[-1])]
+    while len(found) > 1:
+        pairs = zip(found[:-1:2], found[1::2], strict=True)
+        found = [*(xp.where(a > b, a, b) for a, b in pairs), *found[len(found) // 2 * 2 :]]
+    return once(found[0])
 
 
 def times_shared(matrix: np.ndarray, x: Any) -> Any:
@@ -119,23 +134,31 @@ def sum_of_row(x: Any) -> Any:
     return _by_name(sum_of_row_for_lanes)(x)
 
 
-def sum_of_row_for_lanes(x: Any) -> Any:
-    """`sum_of_row`."""
-    xp, n = array_module(x), x.shape[-1]
+def sum_of_row_for_lanes(x: Any, axis: int = -1) -> Any:
+    """`sum_of_row`, also along another axis."""
+    xp, axis = array_module(x), range(x.ndim)[axis]
+    before, n, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]
     if n <= LONGEST_SUM:
-        return xp.sum(x, axis=-1)
+        return xp.sum(x, axis=axis)
     few = max(range(4, LONGEST_SUM + 1), key=lambda few: (n % few == 0, -abs(few - 8)))
     whole = n - n % few
-    sums = xp.sum(x[..., :whole].reshape(*x.shape[:-1], whole // few, few), axis=-1)
-    total = sum_of_sums(sums)
-    return total if whole == n else total + sum_of_row_for_lanes(x[..., whole:])
+    pieces = _at(slice(whole), x, axis).reshape(*before, whole // few, few, *after)
+    total = sum_of_sums(xp.sum(pieces, axis=axis + 1), axis)
+    if whole == n:
+        return total
+    return total + sum_of_row_for_lanes(_at(slice(whole, n), x, axis), axis)
 
 
-def sum_of_sums(sums: Any) -> Any:
+def sum_of_sums(sums: Any, axis: int = -1) -> Any:
     """`sum_of_row`, by way of pairs."""
-    half = sums.shape[-1] // 2
-    total = sum_of_row_for_lanes(sums[..., :half] + sums[..., half : 2 * half])
-    return total + sums[..., -1] if sums.shape[-1] % 2 else total
+    half = sums.shape[axis] // 2
+    pairs = _at(slice(half), sums, axis) + _at(slice(half, 2 * half), sums, axis)
+    total = sum_of_row_for_lanes(pairs, axis)
+    return total + _at(-1, sums, axis) if sums.shape[axis] % 2 else total
+
+
+def _at(place: slice | int, x: Any, axis: int) -> Any:
+    return x[(slice(None),) * range(x.ndim)[axis] + (place,)]
 
 
 LONGEST_SUM = 16
@@ -188,7 +211,7 @@ def sample_index(probabilities: Any, uniform: Any) -> Any:
     xp = array_module(probabilities, uniform)
     running = [np.cumsum(probabilities, axis=-1)] if xp is np else _running_sums(probabilities, xp)
     total = running[-1][..., -1]
-    below_total = xp.nextafter(total, xp.zeros_like(total))
+    below_total = total * np.nextafter(1, 0, dtype=total.dtype)
     level = xp.minimum(xp.asarray(uniform, total.dtype) * total, below_total)
     reached = xp.sum(sum(xp.where(sums <= level[..., None], 1, 0) for sums in running), axis=-1)
     return once(xp.minimum(reached, probabilities.shape[-1] - 1))
@@ -208,6 +231,8 @@ def _running_sums(values: Any, xp: Any, block: int = 16) -> list[Any]:
     sums = [rows[..., 0]]
     for j in range(1, block):
         sums.append(sums[-1] + rows[..., j])
+    if n_blocks == 1:
+        return sums
     before = [xp.zeros_like(sums[-1][..., 0])]
     for i in range(n_blocks - 1):
         before.append(before[-1] + sums[-1][..., i])

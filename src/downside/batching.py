@@ -1,108 +1,53 @@
 """One function of one thing, applied to many: tiles that stay in the cache, on every device.
 
-How a batch is laid out, and what the compiler must be told about it, is known here and in `lanes`
-alone. A tile is always filled up to its size. Tiles differ in size only where all sizes round
-alike (`lanes.layout_of`). So the last bit of what one learner computes does not depend on how many
-there are.
+How a batch is laid out is known here and in `lanes` alone. A tile is always filled up to its size.
+Tiles differ in size only where all sizes round alike (`lanes.layout_of`). So the last bit of what
+one learner computes does not depend on how many there are.
 """
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, wraps
-from typing import Any, ParamSpec, TypeVar
+from functools import cache
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import Jaxpr
 from jax.sharding import Mesh, PartitionSpec
 
-from downside.jaxprs import inside
-
-P = ParamSpec("P")
 Y = TypeVar("Y")
 
 _MANY = (8, 32, 64, 128)  # 16 cost more than 32; in larger ones XLA splits operations
+_MANY_IN_KERNEL = (16, 32, 48, 64)  # 8 cost as much as 16, and larger ones more for each
 _OVERHEAD = 100_000  # what a step of a tile costs besides its learners, in bytes that these carry
-_OVERHEAD_OF_KERNEL = 1500  # the same for one alone as a kernel,
-_TIMES_OF_KERNEL = 4  # and what each of its bytes costs, since they fill the registers less
+_OVERHEAD_OF_KERNEL = 10_000  # the same for tiles that are one kernel,
+_UNFILLED = 15  # as are so many learners, since vectors and loops are short,
+_OVERHEAD_ALONE = 1500  # and for one alone as a kernel,
+_TIMES_ALONE = 4  # who fills no vectors, so that a byte costs so many
 _CACHE = 2**18  # bytes; tiles above 32 that are larger wait for memory
-
-_OPTIONS = {
-    # Sums by a library that is used for large arrays only, and adds up in another order.
-    "xla_cpu_experimental_ynn_fusion_type": "",
-    # The widest vectors that the processor has; the compiler's own choice is half of them.
-    (_WIDTH := "xla_cpu_prefer_vector_width"): 512,
-}
-_MOST_KINDS = 100
-_NARROW = {"atan", "atan2"}  # XLA's arctangent of its widest vectors returns other numbers
-
-
-def compiled(function: Callable[P, Y]) -> Callable[P, Y]:
-    """`jax.jit` for functions that step many learners: wider vectors, steadier bits.
-
-    >>> import jax.numpy as jnp
-    >>> float(compiled(lambda x: x + 1.0)(jnp.asarray(2.0)))
-    3.0
-    """
-    known = dict[Any, bool]()
-
-    @cache
-    def program(is_wide: bool) -> Any:  # not before the first call: it starts JAX
-        options = _known_options() if is_wide else _known_options() - {_WIDTH}
-        return jax.jit(function, compiler_options={name: _OPTIONS[name] for name in options})
-
-    @wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> Y:
-        leaves, structure = jax.tree.flatten((args, kwargs))
-        kind = structure, jnp.result_type(float), *map(jax.typeof, leaves)
-        if len(known) > _MOST_KINDS:
-            known.clear()
-        if kind not in known:
-            known[kind] = not _calls(program(True).trace(*args, **kwargs).jaxpr.jaxpr, _NARROW)
-        return program(known[kind])(*args, **kwargs)
-
-    return call
-
-
-def _calls(jaxpr: Jaxpr, names: set[str]) -> bool:
-    return any(
-        e.primitive.name in names or any(_calls(i, names) for i in inside(e)) for e in jaxpr.eqns
-    )
-
-
-@cache
-def _known_options() -> set[str]:
-    """Those of `_OPTIONS` that this version of XLA understands."""
-
-    def is_known(name: str) -> bool:
-        try:
-            jax.jit(lambda: 0, compiler_options={name: _OPTIONS[name]}).lower().compile()
-        except jax.errors.JaxRuntimeError:
-            return False
-        return True
-
-    return set(filter(is_known, _OPTIONS))
 
 
 def fitting_tile(size: int, n_devices: int, n_bytes: int, *, kernel: bool = False) -> int:
     """The tile with which a device's share of ``size`` costs least, each of so many bytes.
 
-    ``kernel``: one alone is compiled as one kernel.
+    ``kernel``: the loop of a tile is compiled as one kernel.
 
     >>> [fitting_tile(size, n_devices=2, n_bytes=1600) for size in (1, 20, 100, 5000)]
     [1, 32, 64, 128]
     >>> [fitting_tile(5000, n_devices=2, n_bytes=n_bytes) for n_bytes in (3200, 100_000)]
     [64, 32]
-    >>> [fitting_tile(10, 1, 1600, kernel=kernel) for kernel in (False, True)]
-    [32, 1]
+    >>> [fitting_tile(size, 2, 1600, kernel=True) for size in (1, 10, 20, 100, 5000)]
+    [1, 1, 16, 64, 64]
     """
     share = -(-size // n_devices)
-    tiles = [tile for tile in _MANY if tile <= 32 or tile * n_bytes <= _CACHE]
-    costs = {tile: -(-share // tile) * (tile * n_bytes + _OVERHEAD) for tile in tiles}
-    one = _TIMES_OF_KERNEL * n_bytes + _OVERHEAD_OF_KERNEL if kernel else n_bytes + _OVERHEAD
-    costs[1] = share * one
-    return min(costs, key=lambda tile: costs[tile])
+    many = _MANY_IN_KERNEL if kernel else _MANY
+    fitting = [tile for tile in many if tile <= 32 or tile * n_bytes <= _CACHE]
+    if kernel:
+        of_tile = {tile: (tile + _UNFILLED) * n_bytes + _OVERHEAD_OF_KERNEL for tile in fitting}
+        of_tile[1] = _TIMES_ALONE * n_bytes + _OVERHEAD_ALONE
+    else:
+        of_tile = {tile: tile * n_bytes + _OVERHEAD for tile in (1, *fitting)}
+    return min(of_tile, key=lambda tile: -(-share // tile) * of_tile[tile])
 
 
 def full_tile(tile: int) -> int:
@@ -171,7 +116,7 @@ def map_batch(function: Callable[[Any], Y], batch: Any, *, tile: int) -> Y:
 
 
 def spread(function: Callable[..., Y], batch: Any, *rest: Any, tile: int | None = None) -> Y:
-    """``function(part, *rest)``, a `compiled` one, of each device's share of a batch; joined.
+    """``function(part, *rest)``, a compiled one, of each device's share of a batch; joined.
 
     Devices with a program each do not hinder one another, as they do in one program (`map_batch`).
     It is for long work: the program is compiled for each device.

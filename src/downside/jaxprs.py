@@ -45,6 +45,16 @@ def inside(eqn: JaxprEqn) -> Iterator[Jaxpr]:
                 yield inner
 
 
+def n_operations(jaxpr: Jaxpr) -> int:
+    """How many operations a function has, with those of the functions that it calls.
+
+    >>> import jax
+    >>> n_operations(jax.make_jaxpr(jax.jit(lambda x: 2.0 * x + 1.0))(1.0).jaxpr)
+    3
+    """
+    return sum(1 + sum(map(n_operations, inside(eqn))) for eqn in jaxpr.eqns)
+
+
 def flows(jaxpr: Jaxpr, flags: Sequence[bool]) -> list[bool]:
     """Which results depend on the arguments with a flag."""
     marked = {variable for variable, flag in zip(jaxpr.invars, flags, strict=True) if flag}

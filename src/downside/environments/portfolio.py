@@ -134,9 +134,8 @@ class Portfolio(Environment[PortfolioState]):
         The next rate does not enter the reward, so this is exact.
         """
         ledger = self._settle(state, action)
-        paid = jnp.log((ledger.cash + ledger.payoff) / state.liquid)
-        lost = jnp.log(ledger.cash / state.liquid)
-        return (1.0 - self.default_probability) * paid + self.default_probability * lost
+        ends = ledger.cash + ledger.payoff, ledger.cash
+        return self._mean_of(jnp.log(jnp.stack([end / state.liquid for end in ends])))
 
     def transition(
         self, state: PortfolioState, action: Array, noise: Noise
@@ -159,11 +158,14 @@ class Portfolio(Environment[PortfolioState]):
             time=state.time + 1,
         )
         terminated = next_state.time >= self.horizon
+        # The logarithms of reward and `mean_reward`: those of three numbers cost what one does.
+        ends = liquid, ledger.cash + ledger.payoff, ledger.cash
+        logs = jnp.log(jnp.stack([end / state.liquid for end in ends]))
         return Transition(
             obs=self._observe(state),
             action=action,
-            reward=jnp.log(liquid / state.liquid),
-            mean_reward=self.mean_reward(state, action),
+            reward=logs[0],
+            mean_reward=self._mean_of(logs[1:]),
             next_obs=self._observe(next_state),
             next_state=next_state,
             discount=cut_discount(self.discount, terminated),
@@ -178,6 +180,10 @@ class Portfolio(Environment[PortfolioState]):
         rate = "high" if bool(np.asarray(state.rate_is_high)) else "low"
         time, liquid = int(np.asarray(state.time)), float(np.asarray(state.liquid))
         return f"step {time}/{self.horizon}  liquid {liquid:.4f}  pending [{pending}]  rate {rate}"
+
+    def _mean_of(self, logs: Float[Array, "2"]) -> Float[Array, ""]:
+        """Of those where the order is paid and where it is lost."""
+        return (1.0 - self.default_probability) * logs[0] + self.default_probability * logs[1]
 
     def _rate(self, state: PortfolioState) -> Float[Array, ""]:
         return jnp.where(state.rate_is_high, self.high_rate, self.low_rate)

@@ -18,13 +18,13 @@ from jaxtyping import Array
 from downside.agents.actor_critic import ActorCritic
 from downside.batching import (
     bytes_of_one,
-    compiled,
     fitting_tile,
     full_tile,
     map_tiles,
     spread,
     steady_tile,
 )
+from downside.compiling import compiled
 from downside.lanes import layout_of, vmap_last
 from downside.records import record
 from downside.training import batch_learner, learner

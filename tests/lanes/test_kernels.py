@@ -1,4 +1,4 @@
-"""Loops of one alone are one kernel, where XLA can make one."""
+"""Loops are one kernel, where XLA can make one."""
 
 import jax
 import jax.numpy as jnp
@@ -9,42 +9,42 @@ from jax import lax
 from downside.lanes import vmap_last
 
 
-def marks(one, *, alone):
-    """How many kernels are marked as such in the program of a loop of ``one``."""
+def marks(one, size):
+    """How many kernels are marked as such in the program of a loop of ``one``, for so many."""
 
     def looped(x, n):
         return vmap_last(lambda x: lax.fori_loop(0, n, lambda k, x: one(x, n), x))(x)
 
-    batch = jnp.ones((1 if alone else 2, 3))
-    return jax.jit(looped).lower(batch, 2).as_text().count("xla_cpu_small_call")
+    return jax.jit(looped).lower(jnp.ones((size, 3)), 2).as_text().count("xla_cpu_small_call")
 
 
-def test_a_loop_of_one_alone_is_one_kernel():
+@pytest.mark.parametrize("size", [1, 64])
+def test_a_loop_is_one_kernel_with_the_loops_inside(size):
     def nested(x, n):
         inner = lax.fori_loop(0, n, lambda k, x: jnp.exp(x), x)
         return inner + lax.cond(n > 1, jnp.exp, jnp.tanh, x)
 
-    assert marks(nested, alone=True) == 1
-    assert marks(nested, alone=False) == 0
+    assert marks(nested, size) == 1
 
 
 def test_what_may_not_be_part_of_a_kernel_makes_none():
-    assert marks(lambda x, n: jnp.sort(x), alone=True) == 0
+    assert marks(lambda x, n: jnp.sort(x), 1) == 0
 
 
 UNNEEDED = {
-    "times 0": (np.ones((1, 3), int), lambda u: (u * 0).astype(float)),
-    "cut off": (np.ones((1, 3)), lambda u: jnp.concatenate([jnp.zeros(3), u])[:3]),
+    "times 0": (np.ones(3, int), lambda u: (u * 0).astype(float)),
+    "cut off": (np.ones(3), lambda u: jnp.concatenate([jnp.zeros(3), u])[:3]),
     "never chosen": (
-        np.ones((1, 3)),
+        np.ones(3),
         lambda u: lax.cond(jnp.asarray(True), lambda: 0 * u[:0].sum(), u.sum),
     ),
-    "of nothing": (np.ones((1, 0)), jnp.sum),
+    "of nothing": (np.ones(0), jnp.sum),
 }
 
 
+@pytest.mark.parametrize("size", [1, 8])
 @pytest.mark.parametrize("name", UNNEEDED)
-def test_a_kernel_may_have_arguments_that_it_does_not_need(name):
+def test_a_kernel_may_have_arguments_that_it_does_not_need(name, size):
     """XLA ends the process on such, unless they are used for something."""
     unneeded, nothing_of = UNNEEDED[name]
 
@@ -55,9 +55,9 @@ def test_a_kernel_may_have_arguments_that_it_does_not_need(name):
         return vmap_last(one)(batch)
 
     with jax.enable_x64(True):
-        batch = jnp.full((1, 3), 2.0), jnp.asarray(unneeded)
+        batch = jnp.full((size, 3), 2.0), jnp.asarray(np.tile(unneeded, (size, 1)))
         assert "xla_cpu_small_call" in jax.jit(loop).lower(batch, 3).as_text()
-        assert jax.jit(loop)(batch, 3).tolist() == [[0.25, 0.25, 0.25]]
+        assert jax.jit(loop)(batch, 3).tolist() == [[0.25, 0.25, 0.25]] * size
 
 
 def test_what_is_asked_may_not_fit_a_kernel_either():

@@ -17,9 +17,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import Jaxpr, JaxprEqn
+from jax.extend.core import Jaxpr, JaxprEqn, Literal
 
-from downside.arrays import LONGEST_SUM, sum_of_row_for_lanes
+from downside.arrays import LONGEST_SUM, once, sum_of_row_for_lanes
 from downside.jaxprs import (
     CALLS,
     SIMPLE,
@@ -35,7 +35,8 @@ def rounded(eqn: JaxprEqn, arrays: Sequence[Any]) -> Any:
     if eqn.primitive.name == "reduce_sum":
         return _sum(eqn, arrays[0])
     result = eqn.primitive.bind(*arrays, **eqn.params)
-    return apart(result) if eqn.primitive.name in _PRODUCTS else result
+    is_exact = any(isinstance(v, Literal) and abs(v.val) == 1 for v in eqn.invars)
+    return apart(result) if eqn.primitive.name in _PRODUCTS and not is_exact else result
 
 
 def _sum(eqn: JaxprEqn, x: Any) -> Any:
@@ -43,11 +44,7 @@ def _sum(eqn: JaxprEqn, x: Any) -> Any:
     for axis in sorted(eqn.params["axes"], reverse=True):
         is_long = x.shape[axis] > LONGEST_SUM and is_guarded(x)
         one = {**eqn.params, "axes": (axis,)}
-        x = (
-            sum_of_row_for_lanes(jnp.moveaxis(x, axis, -1))
-            if is_long
-            else eqn.primitive.bind(x, **one)
-        )
+        x = sum_of_row_for_lanes(x, axis) if is_long else eqn.primitive.bind(x, **one)
     return x
 
 
@@ -93,7 +90,7 @@ def _log(x: Any) -> Any:
         series = z * (2.0 / (2 * k + 1) + series)
     high = np.log(2.0).astype(np.float32 if kind.bits == 64 else np.float16).astype(x.dtype)
     low = np.asarray(np.longdouble(np.log(np.longdouble(2.0))) - high).astype(x.dtype)
-    found = e * high + (f - (half - (s * (half + series) + e * low)))
+    found = once(e * high + (f - (half - (s * (half + series) + e * low))))
     found = jnp.where(x < jnp.inf, found, x)  # or not a number
     return jnp.where(x < kind.tiny, jnp.where(x < 0.0, jnp.nan, -jnp.inf), found)
 

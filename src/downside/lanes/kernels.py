@@ -1,7 +1,8 @@
-"""A loop of small steps as one kernel: for one alone, who does not fill the registers.
+"""A loop of small steps as one kernel.
 
-XLA starts a kernel for every few operations, and for one alone that costs ten times as much as the
-operations do. Loops of less than a kilobyte it compiles as one kernel; here others are marked so.
+XLA starts a kernel for every few operations. For one alone that costs ten times as much as the
+operations do, for a tile that fits the cache about as much. Loops of less than a kilobyte XLA
+compiles as one kernel; here others are marked so.
 """
 
 from collections.abc import Callable
@@ -14,14 +15,21 @@ from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import Jaxpr, JaxprEqn
 
 from downside.arrays import is_traced
-from downside.jaxprs import CALLS, LOOPS, SIMPLE, inside
+from downside.compiling import can_have_kernels
+from downside.jaxprs import CALLS, LOOPS, SIMPLE, inside, is_of_matrices
 
-_KNOWN = {*CALLS, *LOOPS, *SIMPLE, "dot_general", "iota"}
+_KNOWN = {*CALLS, *LOOPS, *SIMPLE, "iota"}
 
 
 def fits_kernel(jaxpr: Jaxpr) -> bool:
     """Whether all there is may be part of a kernel; XLA has operations that may not."""
-    return all(e.primitive.name in _KNOWN and all(map(fits_kernel, inside(e))) for e in jaxpr.eqns)
+    return all(_fits(eqn) and all(map(fits_kernel, inside(eqn))) for eqn in jaxpr.eqns)
+
+
+def _fits(eqn: JaxprEqn) -> bool:
+    if eqn.primitive.name == "dot_general":
+        return not is_of_matrices(eqn)  # the others become sums
+    return eqn.primitive.name in _KNOWN
 
 
 def has_kernel(jaxpr: Jaxpr) -> bool:
@@ -41,8 +49,10 @@ def _is_kernel(eqn: JaxprEqn) -> bool:
 
 
 def in_one_kernel(loop: Callable[[list[Any]], list[Any]], arrays: list[Any]) -> list[Any]:
-    """What a loop makes of some arrays, compiled as one kernel; loops inside are parts of it."""
-    if _IN_KERNEL.get():
+    """What a loop makes of some arrays, as one kernel in `compiled` programs; loops inside are
+    parts of it.
+    """
+    if _IN_KERNEL.get() or not can_have_kernels():
         return loop(arrays)
     places = [i for i, x in enumerate(arrays) if is_traced(x)]
 

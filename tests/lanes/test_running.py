@@ -8,6 +8,7 @@ from jax import lax
 from jax.experimental import io_callback
 
 from downside.arrays import outer_product, sum_of_row
+from downside.compiling import compiled
 from downside.lanes import vmap_last
 
 N = 5
@@ -98,6 +99,9 @@ FUNCTIONS = {
     "vector and matrix": lambda x, y, i: (x @ y[0], x[:, 0] @ y, x @ y.T),
     "batches of products": lambda x, y, i: jnp.einsum("ab,ab->a", x, y),
     "large matrices": lambda x, y, i: jnp.kron(x, y.T) @ jnp.kron(y.T, x).T[:, :20],
+    "a product of what all share": lambda x, y, i: (
+        x[:, :3] + jnp.cos(jnp.arange(12.0)).reshape(3, 4) @ SHARED + 0.1
+    ),
     "whole numbers": lambda x, y, i: as_longs(x, y),
     "of nothing": lambda x, y, i: (x[:0] @ y.T, jnp.sum(x[:0] * y[:0], 1), x[:, :0] @ y[:, :0].T),
     "in stacks": lambda x, y, i: jnp.stack([x[0], SHARED[:, 0], y[1]], axis=1),
@@ -132,8 +136,9 @@ def assert_close(a, b):
     np.testing.assert_allclose(a, b, rtol=atol, atol=atol)
 
 
+@pytest.mark.parametrize("size", [1, 5])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_one_alone_in_a_loop_computes_what_vmap_does(name):
+def test_a_loop_computes_what_vmap_does(name, size):
     """Of a length that is not known when it is compiled, so that it can become one kernel."""
 
     def in_a_loop(args, length):
@@ -145,9 +150,9 @@ def test_one_alone_in_a_loop_computes_what_vmap_does(name):
         return lax.fori_loop(0, length, again, nothing)
 
     with jax.enable_x64(True):
-        batch = jnp.asarray(X)[:1], jnp.asarray(Y)[:1], jnp.asarray(AT)[:1]
+        batch = tuple(jnp.asarray(x)[:size] for x in (X, Y, AT))
         expected, found = (
-            jax.jit(lambda batch, n, vmap=vmap: vmap(lambda x: in_a_loop(x, n))(batch))(batch, 3)
+            compiled(lambda batch, n, vmap=vmap: vmap(lambda x: in_a_loop(x, n))(batch))(batch, 3)
             for vmap in (jax.vmap, vmap_last)
         )
         assert jax.tree.structure(found) == jax.tree.structure(expected)
