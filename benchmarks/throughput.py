@@ -23,7 +23,7 @@ VARIANTS = {  # of the portfolio's learners
     "Monte-Carlo": {"critic": "MonteCarlo"},
 }
 C_BUILDS = {"C": "double", "C, fast-math": "double, fast-math"}
-C_NANOSECONDS = {"portfolio": 250, "consumption": 400, "bandit": 80}  # a step, at most
+C_NANOSECONDS = {"portfolio": 250, "consumption": 400, "bandit": 80}  # for the length of a turn
 
 
 def run(quick, peers):

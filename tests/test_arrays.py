@@ -129,14 +129,24 @@ def test_the_largest_is_taken_away_exactly(n, dtype):
         assert np.array_equal(below_maximum(jnp.asarray(x)), below_maximum(x))
 
 
-def test_below_the_maximum_is_what_is_no_number_where_there_is_such():
+def test_one_that_is_no_number_leaves_no_probability():
     x = np.ones((3, 3), np.float32)
     np.fill_diagonal(x, np.nan)
-    assert np.isnan(np.diag(below_maximum(jnp.asarray(x)))).all()
+    assert np.isnan(log_softmax(jnp.asarray(x))).all()
 
 
-@given(st.floats(2.0**-100, 2.0**100, width=32))
-def test_the_next_number_below_is_a_product(x):
-    """As `sample_index` has it; to the last bit for all numbers that are not denormal."""
-    below = np.nextafter(np.float32(1), np.float32(0))
-    assert np.float32(x) * below == np.nextafter(np.float32(x), np.float32(0))
+@pytest.mark.parametrize("kind", ["float32", "float64", "float16", "bfloat16"])
+def test_the_last_weight_is_never_drawn_where_it_is_0(kind):
+    """However the largest uniform number is rounded when it is scaled to the total."""
+    with jax.enable_x64(True):
+        total = jnp.asarray(np.exp(np.random.default_rng(5).normal(size=1000)), kind)
+        weights = jnp.stack([total, jnp.zeros_like(total)], axis=-1)
+        largest = jnp.nextafter(jnp.ones((), kind), jnp.zeros((), kind))
+        assert not np.any(sample_index(weights, jnp.broadcast_to(largest, total.shape)))
+        assert not np.any(sample_index(weights, jnp.ones_like(total)))
+
+
+def test_weights_may_be_whole_numbers_and_tiny():
+    assert sample_index(np.array([0, 1, 0]), 0.4) == 1
+    assert sample_index(jnp.array([0, 1, 0]), 0.4) == 1
+    assert sample_index(np.array([5e-324, 0.0]), 0.999) == 0

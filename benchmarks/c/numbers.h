@@ -10,7 +10,7 @@
 typedef REAL real;
 
 /* xoshiro256+, its state filled by splitmix64 (Blackman and Vigna); normal numbers come in pairs,
- * of which one is spared. */
+ * of which one is kept for the next time. */
 typedef struct {
     uint64_t word[4];
     bool has_spare;

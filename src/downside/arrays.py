@@ -203,18 +203,26 @@ def log_softmax(x: Any) -> Any:
 def sample_index(probabilities: Any, uniform: Any) -> Any:
     """Invert a distribution function over the last axis; what has probability 0 is never drawn.
 
-    The weights need not sum to 1. The index is how many running sums the level has reached.
+    The weights are finite, and need not sum to 1. The index is how many running sums the level has
+    reached.
 
     >>> int(sample_index(np.array([0.2, 0.0, 0.8]), np.float64(0.2)))
     2
     """
     xp = array_module(probabilities, uniform)
+    probabilities = as_floats(probabilities, xp)
     running = [np.cumsum(probabilities, axis=-1)] if xp is np else _running_sums(probabilities, xp)
     total = running[-1][..., -1]
-    below_total = total * np.nextafter(1, 0, dtype=total.dtype)
-    level = xp.minimum(xp.asarray(uniform, total.dtype) * total, below_total)
+    level = xp.minimum(xp.asarray(uniform, total.dtype) * total, _number_below(total, xp))
     reached = xp.sum(sum(xp.where(sums <= level[..., None], 1, 0) for sums in running), axis=-1)
     return once(xp.minimum(reached, probabilities.shape[-1] - 1))
+
+
+def _number_below(x: Any, xp: Any) -> Any:
+    """The next number below a positive one. JAX's `nextafter` takes many operations."""
+    if xp is np:
+        return np.nextafter(x, np.zeros_like(x))
+    return x * xp.asarray(1.0 - float(xp.finfo(x.dtype).epsneg), x.dtype)
 
 
 def _running_sums(values: Any, xp: Any, block: int = 16) -> list[Any]:
@@ -231,7 +239,7 @@ def _running_sums(values: Any, xp: Any, block: int = 16) -> list[Any]:
     sums = [rows[..., 0]]
     for j in range(1, block):
         sums.append(sums[-1] + rows[..., j])
-    if n_blocks == 1:
+    if n_blocks == 1:  # no kernel that adds 0
         return sums
     before = [xp.zeros_like(sums[-1][..., 0])]
     for i in range(n_blocks - 1):

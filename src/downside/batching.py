@@ -18,13 +18,17 @@ from jax.sharding import Mesh, PartitionSpec
 Y = TypeVar("Y")
 
 _MANY = (8, 32, 64, 128)  # 16 cost more than 32; in larger ones XLA splits operations
-_MANY_IN_KERNEL = (16, 32, 48, 64)  # 8 cost as much as 16, and larger ones more for each
-_OVERHEAD = 100_000  # what a step of a tile costs besides its learners, in bytes that these carry
-_OVERHEAD_OF_KERNEL = 10_000  # the same for tiles that are one kernel,
-_UNFILLED = 15  # as are so many learners, since vectors and loops are short,
-_OVERHEAD_ALONE = 1500  # and for one alone as a kernel,
-_TIMES_ALONE = 4  # who fills no vectors, so that a byte costs so many
 _CACHE = 2**18  # bytes; tiles above 32 that are larger wait for memory
+_OVERHEAD = 100_000  # of a step of a tile, in bytes that its learners carry
+
+# Tiles that are one kernel. A step costs (tile + _UNFILLED) * bytes + _OVERHEAD_OF_KERNEL, as short
+# loops do not fill vectors; of one alone _TIMES_ALONE * bytes + _OVERHEAD_ALONE, as none does.
+_MANY_IN_KERNEL = (16, 32, 48, 64)  # 8 cost as much as 16, and larger ones more for each
+_OVERHEAD_OF_KERNEL = 10_000
+_UNFILLED = 15
+_OVERHEAD_ALONE = 1500
+_TIMES_ALONE = 4
+_LARGEST_KERNEL = 2**22  # bytes; nothing is gained by more than one that carry so much
 
 
 def fitting_tile(size: int, n_devices: int, n_bytes: int, *, kernel: bool = False) -> int:
@@ -38,11 +42,14 @@ def fitting_tile(size: int, n_devices: int, n_bytes: int, *, kernel: bool = Fals
     [64, 32]
     >>> [fitting_tile(size, 2, 1600, kernel=True) for size in (1, 10, 20, 100, 5000)]
     [1, 1, 16, 64, 64]
+    >>> [fitting_tile(100, 2, n_bytes, kernel=True) for n_bytes in (3200, 50_000, 400_000)]
+    [64, 32, 1]
     """
     share = -(-size // n_devices)
     many = _MANY_IN_KERNEL if kernel else _MANY
     fitting = [tile for tile in many if tile <= 32 or tile * n_bytes <= _CACHE]
     if kernel:
+        fitting = [tile for tile in fitting if tile * n_bytes <= _LARGEST_KERNEL]
         of_tile = {tile: (tile + _UNFILLED) * n_bytes + _OVERHEAD_OF_KERNEL for tile in fitting}
         of_tile[1] = _TIMES_ALONE * n_bytes + _OVERHEAD_ALONE
     else:

@@ -57,10 +57,9 @@ def _calls(jaxpr: Jaxpr, names: set[str]) -> bool:
 
 
 def can_have_kernels() -> bool:
-    """Whether a `compiled` loop may be marked as one kernel: sums by that library end in an error.
+    """Whether a loop may be marked as one kernel in a `compiled` program.
 
-    >>> can_have_kernels()
-    True
+    That is a feature of XLA on CPUs, which fails where long sums are another library's.
     """
     return jax.default_backend() == "cpu" and _OTHER_SUMS in _known_options()
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from downside.lanes import vmap_last
+from downside.lanes import kernels, vmap_last
 
 
 def marks(one, size):
@@ -27,8 +27,15 @@ def test_a_loop_is_one_kernel_with_the_loops_inside(size):
     assert marks(nested, size) == 1
 
 
-def test_what_may_not_be_part_of_a_kernel_makes_none():
-    assert marks(lambda x, n: jnp.sort(x), 1) == 0
+@pytest.mark.parametrize("size", [1, 64])
+def test_what_may_not_be_part_of_a_kernel_makes_none(size):
+    assert marks(lambda x, n: jnp.sort(x), size) == 0
+    assert marks(lambda x, n: (jnp.tile(x, (30, 9)) @ jnp.tile(x, (30, 9)).T)[:3, 0], size) == 0
+
+
+def test_without_the_compilers_option_there_is_none(monkeypatch):
+    monkeypatch.setattr(kernels, "can_have_kernels", lambda: False)
+    assert marks(lambda x, n: jnp.exp(x), 1) == 0
 
 
 UNNEEDED = {
@@ -60,7 +67,8 @@ def test_a_kernel_may_have_arguments_that_it_does_not_need(name, size):
         assert jax.jit(loop)(batch, 3).tolist() == [[0.25, 0.25, 0.25]] * size
 
 
-def test_what_is_asked_may_not_fit_a_kernel_either():
+@pytest.mark.parametrize("size", [1, 8])
+def test_what_is_asked_may_not_fit_a_kernel_either(size):
     def one(x, n):
         def goes_on(carry):
             return jnp.sort(jnp.stack([carry[0], n]))[0] < n
@@ -70,4 +78,4 @@ def test_what_is_asked_may_not_fit_a_kernel_either():
     def looped(x, n):
         return vmap_last(lambda x: one(x, n))(x)
 
-    assert jax.jit(looped)(jnp.ones((1, 3)), 2)[1].tolist() == [[4.0, 4.0, 4.0]]
+    assert jax.jit(looped)(jnp.ones((size, 3)), 2)[1].tolist() == [[4.0, 4.0, 4.0]] * size

@@ -102,6 +102,14 @@ FUNCTIONS = {
     "a product of what all share": lambda x, y, i: (
         x[:, :3] + jnp.cos(jnp.arange(12.0)).reshape(3, 4) @ SHARED + 0.1
     ),
+    "a product of vectors that all share": lambda x, y, i: (
+        x + jnp.cos(jnp.arange(4.0)) @ SHARED[:, 0],
+        sum_of_row(jnp.cos(jnp.arange(20.0))) * x,
+        jnp.arange(20) @ jnp.arange(20) + i,
+    ),
+    "a product in a branch of each": lambda x, y, i: lax.cond(
+        i > 1, lambda: x @ y.T + 1.0, lambda: y @ x.T
+    ),
     "whole numbers": lambda x, y, i: as_longs(x, y),
     "of nothing": lambda x, y, i: (x[:0] @ y.T, jnp.sum(x[:0] * y[:0], 1), x[:, :0] @ y[:, :0].T),
     "in stacks": lambda x, y, i: jnp.stack([x[0], SHARED[:, 0], y[1]], axis=1),

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 
 import jax
@@ -86,41 +85,40 @@ import sys
 import jax
 jax.config.update("jax_num_cpu_devices", 2)
 sys.path.insert(0, sys.argv[1])
-from training.test_run import BATCHES, PLACES, THRESHOLDS, bits, run, start
+from training.test_run import PLACES, THRESHOLDS, bits, run, start
 
 assert len(jax.devices()) == 2
-for way, is_double in BATCHES:
-    with jax.enable_x64(is_double):
-        settings, learners, keys = start(way, THRESHOLDS, range(70))
-        for begin, end in ((0, 3), (3, 4), (4, 8)):
-            learners, _ = run.advance(settings, learners, keys, begin, end)
-        for i in PLACES:
-            print(way, is_double, i, *bits(learners, i))
+way, is_double = sys.argv[2], sys.argv[3] == "True"
+with jax.enable_x64(is_double):
+    settings, learners, keys = start(way, THRESHOLDS, range(70))
+    for begin, end in ((0, 3), (3, 4), (4, 8)):
+        learners, _ = run.advance(settings, learners, keys, begin, end)
+    for i in PLACES:
+        print(*bits(learners, i))
 """
 
 
-def in_company():
-    """70 learners on two devices, in three chunks: (way, is double, place) -> bits."""
+def in_company(*batch):
+    """70 learners on two devices, in three chunks: the bits of those in the places."""
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(Path(__file__).parents[1])],
+        [sys.executable, "-c", PROGRAM, str(Path(__file__).parents[1]), *map(str, batch)],
         capture_output=True,
         text=True,
         check=True,
     )
-    rows = [line.split() for line in done.stdout.splitlines()]
-    return {(way, is_double, int(i)): found for way, is_double, i, *found in rows}
+    return [line.split() for line in done.stdout.splitlines()]
 
 
 @pytest.mark.slow
-def test_neighbours_chunks_and_devices_change_no_bit():
+@pytest.mark.parametrize(("way", "is_double"), BATCHES)
+def test_neighbours_chunks_and_devices_change_no_bit(way, is_double):
     assert len(jax.devices()) == 1
-    expected = in_company()
-    for (way, is_double), i in product(BATCHES, PLACES):
+    for i, expected in zip(PLACES, in_company(way, is_double), strict=True):
         with jax.enable_x64(is_double):
             settings, learners, keys = start(way, [THRESHOLDS[i]], [i])
             alone, _ = run.advance(settings, learners, keys, 0, 8)
         found = bits(alone, 0)
-        assert found == expected[way, str(is_double), i], way
+        assert found == expected
         n_params = 12 if way in ("counted", "by-time") else 77
         assert len(found[0]) == 2 * (8 if is_double else 4) * n_params  # hexadecimal
 
@@ -215,9 +213,16 @@ def waves_of(obs):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("features", [waves_of, lambda obs: jnp.arctan(waves_of(obs))])
+@pytest.mark.parametrize(
+    "features",
+    [
+        waves_of,
+        lambda obs: jnp.sort(waves_of(obs)),  # no kernel
+        lambda obs: jnp.arctan(waves_of(obs)),  # rounds by the tile, which is then of one size
+    ],
+    ids=["arithmetic", "sorted", "rough"],
+)
 def test_features_of_ones_own_have_the_same_bits_in_any_number(features):
-    """The second rounds by the tile, which is then of one size."""
     make = online(Gibbs(Custom(features, list("abcdefghi")), 11))
 
     def bits_among(n, tile=None):

@@ -134,8 +134,7 @@ class Portfolio(Environment[PortfolioState]):
         The next rate does not enter the reward, so this is exact.
         """
         ledger = self._settle(state, action)
-        ends = ledger.cash + ledger.payoff, ledger.cash
-        return self._mean_of(jnp.log(jnp.stack([end / state.liquid for end in ends])))
+        return self._mean_reward(*_log_growth(state, ledger.cash + ledger.payoff, ledger.cash))
 
     def transition(
         self, state: PortfolioState, action: Array, noise: Noise
@@ -158,14 +157,12 @@ class Portfolio(Environment[PortfolioState]):
             time=state.time + 1,
         )
         terminated = next_state.time >= self.horizon
-        # The logarithms of reward and `mean_reward`: those of three numbers cost what one does.
-        ends = liquid, ledger.cash + ledger.payoff, ledger.cash
-        logs = jnp.log(jnp.stack([end / state.liquid for end in ends]))
+        earned, paid, lost = _log_growth(state, liquid, ledger.cash + ledger.payoff, ledger.cash)
         return Transition(
             obs=self._observe(state),
             action=action,
-            reward=logs[0],
-            mean_reward=self._mean_of(logs[1:]),
+            reward=earned,
+            mean_reward=self._mean_reward(paid, lost),
             next_obs=self._observe(next_state),
             next_state=next_state,
             discount=cut_discount(self.discount, terminated),
@@ -181,9 +178,8 @@ class Portfolio(Environment[PortfolioState]):
         time, liquid = int(np.asarray(state.time)), float(np.asarray(state.liquid))
         return f"step {time}/{self.horizon}  liquid {liquid:.4f}  pending [{pending}]  rate {rate}"
 
-    def _mean_of(self, logs: Float[Array, "2"]) -> Float[Array, ""]:
-        """Of those where the order is paid and where it is lost."""
-        return (1.0 - self.default_probability) * logs[0] + self.default_probability * logs[1]
+    def _mean_reward(self, paid: Float[Array, ""], lost: Float[Array, ""]) -> Float[Array, ""]:
+        return (1.0 - self.default_probability) * paid + self.default_probability * lost
 
     def _rate(self, state: PortfolioState) -> Float[Array, ""]:
         return jnp.where(state.rate_is_high, self.high_rate, self.low_rate)
@@ -209,3 +205,8 @@ class Portfolio(Environment[PortfolioState]):
             bought=bought,
             rate=rate,
         )
+
+
+def _log_growth(state: PortfolioState, *liquid: Array) -> Float[Array, " n"]:
+    """log(liquid' / liquid) of each; side by side several cost what one does."""
+    return jnp.log(jnp.stack([after / state.liquid for after in liquid]))

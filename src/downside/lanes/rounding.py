@@ -3,11 +3,12 @@
 A processor can multiply and add in one instruction, which does not round the product. Where the
 compiler uses it depends on what else stands in a loop and on how long the loop is; so the last bit
 of a formula would depend on how many compute it side by side. Here a number is added to every
-product that counts as -0, as it is below those that XLA computes with on a CPU: nothing changes,
-but the one instruction is spent on it, and the sum that follows is rounded by itself. What is
-computed is what NumPy computes, except that XLA divides by a number by multiplying, puts numbers
-together that follow one another, and lets LLVM choose the order of a sum. (That was seen to depend
-on the tile where sums of sums are made in one loop, but for no learner.)
+product (but those with 1 or -1, which are exact) that counts as -0, as it is below those that XLA
+computes with on a CPU: nothing changes, but the one instruction is spent on it, and the sum that
+follows is rounded by itself. What is computed is what NumPy computes, except that XLA divides by a
+number by multiplying, puts numbers together that follow one another, and lets LLVM choose the order
+of a sum. (That was seen to depend on the tile where sums of sums are made in one loop, but for no
+learner.)
 """
 
 from collections.abc import Callable, Sequence
@@ -35,8 +36,13 @@ def rounded(eqn: JaxprEqn, arrays: Sequence[Any]) -> Any:
     if eqn.primitive.name == "reduce_sum":
         return _sum(eqn, arrays[0])
     result = eqn.primitive.bind(*arrays, **eqn.params)
-    is_exact = any(isinstance(v, Literal) and abs(v.val) == 1 for v in eqn.invars)
-    return apart(result) if eqn.primitive.name in _PRODUCTS and not is_exact else result
+    # With 1 or -1 nothing is multiplied; 1 / x is no product either.
+    is_product = eqn.primitive.name in _PRODUCTS and not any(map(_is_one, eqn.invars))
+    return apart(result) if is_product else result
+
+
+def _is_one(variable: Any) -> bool:
+    return isinstance(variable, Literal) and bool(abs(variable.val) == 1)
 
 
 def _sum(eqn: JaxprEqn, x: Any) -> Any:
@@ -90,7 +96,7 @@ def _log(x: Any) -> Any:
         series = z * (2.0 / (2 * k + 1) + series)
     high = np.log(2.0).astype(np.float32 if kind.bits == 64 else np.float16).astype(x.dtype)
     low = np.asarray(np.longdouble(np.log(np.longdouble(2.0))) - high).astype(x.dtype)
-    found = once(e * high + (f - (half - (s * (half + series) + e * low))))
+    found = once(e * high + (f - (half - (s * (half + series) + e * low))))  # for two choices
     found = jnp.where(x < jnp.inf, found, x)  # or not a number
     return jnp.where(x < kind.tiny, jnp.where(x < 0.0, jnp.nan, -jnp.inf), found)
 

@@ -29,9 +29,9 @@ from downside.jaxprs import (
     n_operations,
 )
 from downside.lanes.kernels import fits_kernel, in_one_kernel
-from downside.lanes.memory import Memory
+from downside.lanes.repeats import Repeats
 from downside.lanes.rounding import REWRITTEN, apart, is_guarded, rounded
-from downside.lanes.shapes import RULES
+from downside.lanes.rules import RULES
 from downside.lanes.values import (
     Found,
     Value,
@@ -49,7 +49,8 @@ Y = TypeVar("Y")
 def vmap_last(function: Callable[[Any], Y]) -> Callable[[Any], Y]:
     """``jax.vmap(function)``: the many come and go along the first axis, and are last inside.
 
-    Not to be differentiated through: derivatives that a function brings along would be lost.
+    For `compiled` programs: XLA may refuse the kernels that loops become in others. Not to be
+    differentiated through: derivatives that a function brings along would be lost.
 
     >>> import jax.numpy as jnp
     >>> vmap_last(lambda x: x["a"] * jnp.arange(3))({"a": jnp.array([1, 10])}).tolist()
@@ -76,10 +77,10 @@ def _run(
     consts: Sequence[Any],
     args: Sequence[Value],
     size: int,
-    memory: Memory | None = None,
+    repeats: Repeats | None = None,
 ) -> list[Value]:
-    """The results of a traced function; ``memory`` is that of the loop around it."""
-    memory = Memory() if memory is None else memory
+    """The results of a traced function; ``repeats`` are those of the loop around it."""
+    repeats = Repeats() if repeats is None else repeats
     known = dict(zip(jaxpr.constvars, (Value(x, many=False) for x in consts), strict=True))
     known |= zip(jaxpr.invars, args, strict=True)
 
@@ -89,12 +90,12 @@ def _run(
 
     for eqn in jaxpr.eqns:
         values = [read(variable) for variable in eqn.invars]
-        found = memory.results(eqn, values, partial(_apply, eqn, values, size, memory))
+        found = repeats.results(eqn, values, partial(_apply, eqn, values, size, repeats))
         known |= zip(eqn.outvars, found, strict=True)
     return [read(variable) for variable in jaxpr.outvars]
 
 
-def _apply(eqn: JaxprEqn, values: list[Value], size: int, memory: Memory) -> list[Value]:
+def _apply(eqn: JaxprEqn, values: list[Value], size: int, repeats: Repeats) -> list[Value]:
     """One operation, as it was meant where it was traced."""
     name = eqn.primitive.name
     with eqn.ctx.manager:
@@ -102,11 +103,11 @@ def _apply(eqn: JaxprEqn, values: list[Value], size: int, memory: Memory) -> lis
             rule = _rule_by_name(eqn)
             found = None if rule is None else rule(eqn, values, size)
             inner = eqn.params[CALLS[name]]
-            return found or _run(inner.jaxpr, inner.consts, values, size, memory)
+            return found or _run(inner.jaxpr, inner.consts, values, size, repeats)
         if name in REWRITTEN and is_guarded(values[0].array):
             traced = jax.make_jaxpr(REWRITTEN[name])(eqn.invars[0].aval)
-            return _run(traced.jaxpr, traced.consts, values, size, memory)
-        if name == "dot_general" and not is_of_matrices(eqn):
+            return _run(traced.jaxpr, traced.consts, values, size, repeats)
+        if name == "dot_general" and not is_of_matrices(eqn):  # also of what all share
             return _product(eqn, values, size)
         if not any(value.many for value in values):
             return [Value(x, many=False) for x in _shared(eqn, [v.array for v in values])]
@@ -170,8 +171,8 @@ def _outer_product(eqn: JaxprEqn, values: list[Value], size: int) -> Found:
 
 def _sum_of_row(eqn: JaxprEqn, values: list[Value], size: int) -> Found:
     """Where rows are known, first the sum of them all: side by side, also for one alone."""
-    in_rows, n = values[0].in_rows, values[0].array.shape[-2]
-    if in_rows is None or not in_rows.shape[-3] <= LONGEST_SUM < n:
+    in_rows = values[0].in_rows
+    if in_rows is None or not in_rows.shape[-3] <= LONGEST_SUM < values[0].array.shape[-2]:
         return None
     row = jnp.sum(in_rows, axis=-3)
     traced = jax.make_jaxpr(sum_of_sums)(jax.ShapeDtypeStruct(row.shape[:-1], row.dtype))
@@ -193,7 +194,8 @@ def _scan(eqn: JaxprEqn, values: list[Value], size: int) -> Found:
 
     # Of two steps in a row the first hands over to the second without a copy, and that shows for
     # one alone. Of long ones the processor would have to read its instructions from further away.
-    by_two = size == 1 and params["length"] % 2 == 0 and n_operations(body.jaxpr) <= _FEW
+    is_short = n_operations(body.jaxpr) <= _MOST_OPERATIONS
+    by_two = size == 1 and params["length"] % 2 == 0 and is_short and params["unroll"] == 1
     carry, ys = lax.scan(
         step,
         arrays_of(begin, flags, size),
@@ -205,7 +207,7 @@ def _scan(eqn: JaxprEqn, values: list[Value], size: int) -> Found:
     return with_flags([*carry, *ys], [*flags, *found])
 
 
-_FEW = 600
+_MOST_OPERATIONS = 600
 
 
 def _while(eqn: JaxprEqn, values: list[Value], size: int) -> Found:

@@ -76,9 +76,9 @@ class Outputs:
     def __call__(self, params: Any, obs: Any) -> Any:
         """The outputs (..., n_outputs)."""
         params = as_params(params, self.n_params)
-        if isinstance(self.basis, Custom) and self.basis.function is _itself:
-            return params  # a product with 1 would be a kernel more
         x = cast(self.basis(obs), params)
+        if isinstance(self.basis, Custom) and self.basis.function is _itself:  # the only feature: 1
+            return array_module(params).broadcast_to(params, (*x.shape[:-1], self.n_outputs))
         if not self.hidden:
             return x @ params.reshape(self.n_outputs, -1).T
         return _forward(self._parts(params), x)

@@ -1,4 +1,4 @@
-"""What a loop has computed already."""
+"""Operations of a loop that are asked for again."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ from downside.arrays import is_traced
 from downside.lanes.values import Value
 
 
-class Memory:
+class Repeats:
     """The operations of a loop so far: one that is asked for again is not made again.
 
     XLA does the same, but not for what contains arrays of constants (the frequencies of a basis,

@@ -1,4 +1,4 @@
-"""Rules of operations that make one array of others: each has one axis more in lanes."""
+"""Operations that make one array of others, with one axis more."""
 
 from collections.abc import Callable
 from typing import Any
