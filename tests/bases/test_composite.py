@@ -65,16 +65,3 @@ def test_the_constant_of_scaled_features(scaling, constant):
     else:
         assert basis.constant.tolist() == pytest.approx(constant)
         np.testing.assert_allclose(basis(np.arange(3)) @ basis.constant, 1.0)
-
-
-def test_a_users_features_are_computed_once():
-    """XLA would compute a cosine again for each who needs it."""
-    frequencies = np.random.default_rng(0).normal(size=(2, 30)).astype(np.float32)
-    basis = Custom(lambda obs: jnp.cos(obs @ frequencies), [str(i) for i in range(30)])
-
-    def for_two(obs, weights):
-        x = basis(obs)
-        return jnp.sum(weights * x, axis=-1), weights * x[None]
-
-    program = jax.jit(for_two).lower(jnp.ones(2), jnp.ones((5, 30))).compile()
-    assert program.as_text().count(" cosine(") == 1

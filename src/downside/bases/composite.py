@@ -5,7 +5,7 @@ from typing import Any, final
 
 import numpy as np
 
-from downside.arrays import array_module, as_floats, once
+from downside.arrays import array_module, as_floats
 from downside.bases.base import Basis
 from downside.bases.scaling import Scaling
 from downside.records import record, static
@@ -50,7 +50,7 @@ class Custom(Basis):
         """What the function returns, if it has the promised size."""
         obs = array_module(obs).asarray(obs)
         features = self.function(obs)
-        features = once(as_floats(features, array_module(features)))
+        features = as_floats(features, array_module(features))
         of_numbers, of_vectors = ((*s, self.n_features) for s in (obs.shape, obs.shape[:-1]))
         if features.shape not in (of_numbers, of_vectors):
             raise ValueError(
