@@ -111,6 +111,10 @@ FUNCTIONS = {
         i > 1, lambda: x @ y.T + 1.0, lambda: y @ x.T
     ),
     "whole numbers": lambda x, y, i: as_longs(x, y),
+    "long vectors": lambda x, y, i: (
+        jnp.tile(jnp.sin(x), (1, 40)) @ jnp.cos(jnp.tile(y[0], 40)),
+        outer_product(y[0], jnp.cos(jnp.tile(x[1], 40))),
+    ),
     "of nothing": lambda x, y, i: (x[:0] @ y.T, jnp.sum(x[:0] * y[:0], 1), x[:, :0] @ y[:, :0].T),
     "in stacks": lambda x, y, i: jnp.stack([x[0], SHARED[:, 0], y[1]], axis=1),
     "keys": lambda x, y, i: keys_in_a_loop(x, i),

@@ -132,6 +132,10 @@ def _left_to_jax(eqn: JaxprEqn, values: list[Value]) -> list[Value]:
     return own_of_each(jax.vmap(one, axes, -1)(*(value.array for value in values)))
 
 
+_LONG = 128
+"""What long vectors are made of, such as cosines, XLA computes anew for each row of a product."""
+
+
 def _product(eqn: JaxprEqn, values: list[Value], size: int) -> list[Value]:
     """Of a matrix and a few vectors, as sums of products; libraries want the many first."""
     (left_sums, right_sums), (left_batch, right_batch) = eqn.params["dimension_numbers"]
@@ -141,6 +145,8 @@ def _product(eqn: JaxprEqn, values: list[Value], size: int) -> list[Value]:
     result: Any = eqn.outvars[0].aval
 
     def arranged(x: Any, batch: Any, sums: Any, n_before: int, n_after: int) -> Any:
+        if length > _LONG and x.size < result.size * length:
+            x = once(x)
         free = [axis for axis in range(x.ndim) if axis not in (*batch, *sums)]
         x = jnp.transpose(x, (*batch, *free, *sums)).astype(result.dtype)
         shared, own = x.shape[: len(batch)], x.shape[len(batch) : len(batch) + len(free)]
@@ -160,6 +166,8 @@ def _outer_product(eqn: JaxprEqn, values: list[Value], size: int) -> Found:
     shape = len(rows), len(columns), size
     if min(shape[:2]) == 1:
         return None
+    if shape[1] > _LONG:
+        columns = once(columns)
     rows, columns = jnp.broadcast_to(rows[:, None], shape), jnp.broadcast_to(columns, shape)
     in_rows = apart(rows * columns)
     if size > 1:
