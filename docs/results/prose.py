@@ -7,6 +7,7 @@ does so on all pages.
 
 import json
 import re
+from math import log
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -237,6 +238,22 @@ def benchmarks() -> dict[str, str]:
     many, one = "ours, 512, float32 / ", "ours, 1, float32"
     of_portfolio = speed["portfolio"]["ours over theirs"]
     of_consumption = speed["consumption"]["ours over theirs"]
+    of_bandit = speed["bandit"]["ours over theirs"]
+    axes = json.loads((HERE / "benchmarks" / "scaling.json").read_text())["axes"]
+    of_features = axes["features"]["seconds"]
+    grown = of_features["700"]["median"] / of_features["200"]["median"]
+    numbers["features late"] = f"{log(grown) / log(700 / 200):.1f}"
+
+    start = json.loads((HERE / "benchmarks" / "reproduce.json").read_text())["starts"]
+    first, second = (
+        {what: spread["median"] for what, spread in start[name].items()}
+        for name in ("first start", "second start")
+    )
+    xla, workers = "of these, in XLA or loading from disk", "seconds of all workers"
+    numbers |= {
+        "first start": f"{first[xla] / first[workers]:.0%}",
+        "second start": f"{second[xla] * second['seconds'] / second[workers]:.1f}",
+    }
     return numbers | {
         "alone": f"{1 / of_portfolio[many + one]['median']:.1f}",
         "alone c": f"{1 / of_consumption[many + one]['median']:.1f}",
@@ -244,6 +261,8 @@ def benchmarks() -> dict[str, str]:
         "a2c": f"{1 / of_portfolio[f'{many}Stable-Baselines3 A2C, 8 environments']['median']:,.0f}",
         "of c": f"{of_portfolio[f'{many}C, 2 processes']['median']:.2f}",
         "of fast c": f"{of_portfolio[f'{many}C, fast-math, 2 processes']['median']:.2f}",
+        "consumption of c": f"{of_consumption[f'{many}C, 2 processes']['median']:.2f}",
+        "bandit of c": f"{of_bandit[f'{many}C, 2 processes']['median']:.2f}",
         "double of c": f"{of_portfolio['ours, 512, float64 / C, 2 processes']['median']:.2f}",
     }
 

@@ -112,7 +112,7 @@ def _frontier(evidence: dict[str, float]) -> Claim:
         note=(
             "With the printed constants, as long as they are run here, it is "
             f"{evidence.get('weakest trend: printed', 0.0):.2f}. Preset recommended, which solves "
-            "the constrained problem better, has a weaker trend of the LPM: "
+            "the constrained problem better, has a trend of the LPM of "
             f"{evidence['rank correlation of lpm: recommended']:.2f}; and the 1% quantile is no "
             f"witness: {evidence['rank correlation of quantile: figure']:.2f} with preset figure, "
             f"{evidence['rank correlation of quantile: recommended']:.2f} with recommended."
