@@ -2,8 +2,9 @@
 
     python -m benchmarks.table docs/results/benchmarks docs/benchmarks.md
 
-fills the tables of the page, each between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``. Every
-number is read from the JSON files; a part that was not run keeps the words that stand there.
+fills the tables of the page, each between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``, and
+draws the figure beside the JSON files. Every number is read from these; a part that was not run
+keeps the words that stand there.
 """
 
 import json
@@ -12,6 +13,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
+
+from benchmarks.figure import draw
 
 OURS = ("ours, 512, float32", "ours, 512, float64")
 
@@ -228,3 +231,4 @@ def fill(page, folder):
 if __name__ == "__main__":
     target = Path(sys.argv[2])
     target.write_text(fill(target.read_text(), sys.argv[1]))
+    draw(sys.argv[1])
